@@ -1,0 +1,176 @@
+/* file_write.c - atomic writes and path helpers.
+ *
+ * Temporary names are "<path>.tmp-<pid>-<n>", opened O_EXCL in the folder of the target, so the
+ * rename never crosses a file system.  The target keeps its mode; a new file gets 0644 under umask. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+
+enum { TRIES = 100 };
+
+struct file_writer {
+    int fd;
+    char *path, *tmp, *dir;
+    bool committed;
+};
+
+static char *dir_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    if (!slash)
+        return mem_strdup(".");
+    size_t n = slash == path ? 1 : (size_t)(slash - path);
+    char *dir = mem_zero(n + 1, 1);
+    memcpy(dir, path, n);
+    return dir;
+}
+
+static enum err_code open_tmp(struct file_writer *w, struct err *e)
+{
+    struct stat st;
+    bool exists = stat(w->path, &st) == 0;
+    if (exists && S_ISDIR(st.st_mode))
+        return err_sys(e, EISDIR, "write %s", w->path);
+    size_t size = strlen(w->path) + 48;
+    w->tmp = mem_zero(size, 1);
+    for (int i = 0; i < TRIES && w->fd < 0; i++) {
+        (void)snprintf(w->tmp, size, "%s.tmp-%ld-%d", w->path, (long)getpid(), i);
+        w->fd = open(w->tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+        if (w->fd < 0 && errno != EEXIST)
+            break;
+    }
+    if (w->fd < 0) {
+        int sys = errno;
+        w->tmp[0] = '\0'; /* not ours to unlink */
+        return err_sys(e, sys, "write %s: create a file in %s", w->path, w->dir);
+    }
+    if (exists && fchmod(w->fd, st.st_mode & 07777) != 0)
+        return err_sys(e, errno, "write %s: keep its mode", w->path);
+    return ERR_OK;
+}
+
+enum err_code file_writer_open(const char *path, struct file_writer **out, struct err *e)
+{
+    struct file_writer *w = mem_zero(1, sizeof *w);
+    w->fd = -1;
+    w->path = mem_strdup(path);
+    w->dir = dir_of(path);
+    *out = NULL;
+    enum err_code rc = open_tmp(w, e);
+    if (rc)
+        file_writer_close(w);
+    else
+        *out = w;
+    return rc;
+}
+
+enum err_code file_writer_write(struct file_writer *w, const void *p, size_t n, struct err *e)
+{
+    const char *at = p;
+    while (n > 0) {
+        ssize_t done = write(w->fd, at, n);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done <= 0)
+            return err_sys(e, done < 0 ? errno : ENOSPC, "write %s", w->path);
+        at += done;
+        n -= (size_t)done;
+    }
+    return ERR_OK;
+}
+
+static enum err_code sync_dir(const struct file_writer *w, struct err *e)
+{
+    int fd = open(w->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return err_sys(e, errno, "write %s: open folder %s", w->path, w->dir);
+    /* EINVAL: the file system has no such operation on folders. */
+    int sys = fsync(fd) != 0 && errno != EINVAL ? errno : 0;
+    (void)close(fd);
+    return sys ? err_sys(e, sys, "write %s: flush folder %s", w->path, w->dir) : ERR_OK;
+}
+
+enum err_code file_writer_commit(struct file_writer *w, struct err *e)
+{
+    ASSERT(!w->committed && w->fd >= 0);
+    if (fsync(w->fd) != 0)
+        return err_sys(e, errno, "write %s: flush", w->path);
+    int fd = w->fd;
+    w->fd = -1;
+    if (close(fd) != 0)
+        return err_sys(e, errno, "write %s: close", w->path);
+    if (rename(w->tmp, w->path) != 0)
+        return err_sys(e, errno, "write %s: rename %s", w->path, w->tmp);
+    w->committed = true;
+    return sync_dir(w, e);
+}
+
+void file_writer_close(struct file_writer *w)
+{
+    if (!w)
+        return;
+    if (w->fd >= 0)
+        (void)close(w->fd);
+    if (!w->committed && w->tmp && w->tmp[0])
+        (void)unlink(w->tmp);
+    mem_free(w->tmp);
+    mem_free(w->dir);
+    mem_free(w->path);
+    mem_free(w);
+}
+
+enum err_code file_write(const char *path, const void *p, size_t n, struct err *e)
+{
+    struct file_writer *w;
+    enum err_code rc = file_writer_open(path, &w, e);
+    if (!rc)
+        rc = file_writer_write(w, p, n, e);
+    if (!rc)
+        rc = file_writer_commit(w, e);
+    file_writer_close(w);
+    return rc;
+}
+
+char *file_beside(const char *beside, const char *name)
+{
+    const char *slash = strrchr(beside, '/');
+    if (name[0] == '/' || !slash)
+        return mem_strdup(name);
+    size_t n_dir = (size_t)(slash - beside) + 1, n_name = strlen(name);
+    char *path = mem_zero(n_dir + n_name + 1, 1);
+    memcpy(path, beside, n_dir);
+    memcpy(path + n_dir, name, n_name);
+    return path;
+}
+
+bool file_exists(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0;
+}
+
+enum err_code file_make_dirs(const char *path, struct err *e)
+{
+    char *copy = mem_strdup(path);
+    enum err_code rc = ERR_OK;
+    for (char *p = copy + 1; copy[0] && !rc; p++) {
+        bool end = *p == '\0';
+        if (*p != '/' && !end)
+            continue;
+        *p = '\0';
+        struct stat st;
+        if (mkdir(copy, 0777) != 0 && (errno != EEXIST || stat(copy, &st) != 0 || !S_ISDIR(st.st_mode)))
+            rc = err_sys(e, errno, "create folder %s", copy);
+        if (end)
+            break;
+        *p = '/';
+    }
+    mem_free(copy);
+    return rc;
+}
