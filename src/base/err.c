@@ -43,7 +43,7 @@ enum err_code err_wrap(struct err *e, const char *fmt, ...)
     int n = vsnprintf(e->msg, sizeof e->msg, fmt, ap);
     va_end(ap);
     if (n >= 0 && (size_t)n < sizeof e->msg)
-        (void)snprintf(e->msg + n, sizeof e->msg - (size_t)n, ": %s", inner);
+        (void)snprintf(e->msg + n, sizeof e->msg - (size_t)n, ": %.*s", (int)(sizeof e->msg) - n, inner);
     return e->code;
 }
 

@@ -34,7 +34,8 @@ void progress_finish(struct progress *p, uint64_t done, const char *extra); /* a
 void progress_update_at(struct progress *p, int64_t now_us, uint64_t done, const char *extra);
 void progress_finish_at(struct progress *p, int64_t now_us, uint64_t done, const char *extra);
 /* "1.2 M", "950", "3.4 k" and "1h05m", "2m03s", "14s". */
-void progress_count_text(double v, char out[16]);
-void progress_time_text(double seconds, char out[16]);
+enum { PROGRESS_TEXT = 32 };
+void progress_count_text(double v, char out[PROGRESS_TEXT]);
+void progress_time_text(double seconds, char out[PROGRESS_TEXT]);
 
 #endif

@@ -1,0 +1,40 @@
+#include "base/utf8.h"
+
+#include <stdbool.h>
+
+static bool in(unsigned char c, unsigned lo, unsigned hi)
+{
+    return c >= lo && c <= hi;
+}
+
+/* The table of RFC 3629 section 4: only the second byte has special ranges. */
+size_t utf8_char(const char *s, size_t n)
+{
+    const unsigned char *p = (const unsigned char *)s;
+    size_t len = p[0] < 0x80 ? 1 : in(p[0], 0xc2, 0xdf) ? 2 : in(p[0], 0xe0, 0xef) ? 3 : in(p[0], 0xf0, 0xf4) ? 4 : 0;
+    if (len < 2)
+        return len;
+    if (len > n)
+        return 0;
+    unsigned lo = p[0] == 0xe0 ? 0xa0 : p[0] == 0xf0 ? 0x90 : 0x80;
+    unsigned hi = p[0] == 0xed ? 0x9f : p[0] == 0xf4 ? 0x8f : 0xbf;
+    if (!in(p[1], lo, hi))
+        return 0;
+    for (size_t i = 2; i < len; i++) {
+        if (!in(p[i], 0x80, 0xbf))
+            return 0;
+    }
+    return len;
+}
+
+size_t utf8_valid_prefix(const char *s, size_t n)
+{
+    size_t i = 0;
+    while (i < n) {
+        size_t len = utf8_char(s + i, n - i);
+        if (len == 0)
+            break;
+        i += len;
+    }
+    return i;
+}

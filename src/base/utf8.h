@@ -1,0 +1,12 @@
+/* utf8.h - is this text UTF-8?  (RFC 3629: no overlong forms, no surrogates, at most U+10FFFF.) */
+#ifndef BASE_UTF8_H
+#define BASE_UTF8_H
+
+#include <stddef.h>
+
+/* Bytes of the well-formed character at s (1 .. 4), or 0.  n > 0. */
+size_t utf8_char(const char *s, size_t n);
+/* Offset of the first byte that is not part of a well-formed character, or n. */
+size_t utf8_valid_prefix(const char *s, size_t n);
+
+#endif
