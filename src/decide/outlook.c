@@ -1,0 +1,261 @@
+#include "decide/outlook.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/rng.h"
+#include "nn/net.h"
+
+const int outlook_edge_s[OUTLOOK_WINDOWS + 1] = {0, 210, 510, 810, 1110, 1410, 1800};
+
+static const float bin_first = -0.70f; /* log ratio of the lower edge of bin 0 */
+static const float bin_width = 0.085f;
+static const float load_floor = 0.05f; /* of a unit's full use, added so that logs of idle services exist */
+
+enum { HIDDEN = 64 };
+
+int outlook_bin(float demand, float level)
+{
+    float x = (logf(demand / level) - bin_first) / bin_width;
+    if (!(x > 0))
+        return 0;
+    return x >= (float)OUTLOOK_BINS ? OUTLOOK_BINS - 1 : (int)x;
+}
+
+float outlook_bin_load(int bin, float level)
+{
+    return level * expf(bin_first + bin_width * (float)(bin + 1));
+}
+
+/* X(name): in order; the layout hash covers them. */
+#define FEATURE_LIST(X)                                                                            \
+    X(fast_over_level) X(level_over_10min) X(ten_over_hour) X(peak_1h) X(peak_6h) X(level)         \
+    X(spread) X(ahead_5min) X(ahead_10min) X(ahead_15min) X(ahead_30min) X(upper_5min)             \
+    X(upper_15min) X(slot_median) X(slot_p95) X(profile_ratio) X(uncertainty) X(forecast_usable)   \
+    X(day_sin) X(day_cos) X(half_day_sin) X(half_day_cos) X(hour_sin) X(hour_cos)                  \
+    X(half_hour_sin) X(half_hour_cos) X(third_hour_sin) X(third_hour_cos) X(quarter_hour_sin)      \
+    X(quarter_hour_cos) X(day_off) X(to_peak)
+
+enum feature {
+#define X(name) F_##name,
+    FEATURE_LIST(X)
+#undef X
+        F_COUNT
+};
+_Static_assert(F_COUNT == OUTLOOK_FEATURES, "the list and the header agree");
+
+uint64_t outlook_layout_hash(void)
+{
+    static const char *const names[] = {
+#define X(name) #name,
+        FEATURE_LIST(X)
+#undef X
+    };
+    struct hash h = hash_init(OUTLOOK_VERSION);
+    for (int i = 0; i < F_COUNT; i++)
+        hash_str(&h, names[i]);
+    for (int w = 0; w <= OUTLOOK_WINDOWS; w++)
+        hash_i64(&h, outlook_edge_s[w]);
+    hash_f64(&h, (double)bin_first);
+    hash_f64(&h, (double)bin_width);
+    hash_i64(&h, OUTLOOK_BINS);
+    return hash_value(&h);
+}
+
+void outlook_state_init(struct outlook_state *s)
+{
+    *s = (struct outlook_state){.observed_us = INT64_MIN};
+}
+
+/* x moves towards v with time constant tau steps, faster while young so that the start is a plain mean. */
+static float follow(float x, float v, float tau, int32_t age)
+{
+    float gain = 1.0f / (tau < (float)age ? tau : (float)age);
+    return x + gain * (v - x);
+}
+
+void outlook_observe(struct outlook_state *s, const struct capacity_spec *spec,
+                     const struct capacity_view *view)
+{
+    if (view->now_us == s->observed_us)
+        return;
+    s->observed_us = view->now_us;
+    float p99 = view->value[FIELD_P99_LATENCY_MS];
+    if (!(view->qps_last >= 0) || !isfinite(view->qps_last))
+        return;
+    if (s->steps < 100000)
+        s->steps++;
+    float per_step = (float)spec->step_us * 1e-6f;
+    float load = view->qps_last / (float)spec->latency->unit_qps + load_floor;
+    static const float tau_s[4] = {45, 120, 600, 3600};
+    for (int i = 0; i < 4; i++)
+        s->mean[i] = follow(s->mean[i], load, tau_s[i] / per_step, s->steps);
+    float fade_1h = 1.0f - per_step / 3600, fade_6h = 1.0f - per_step / 21600;
+    s->peak[0] = fmaxf(load, s->peak[0] * fade_1h);
+    s->peak[1] = fmaxf(load, s->peak[1] * fade_6h);
+    float deviation = logf(load / s->mean[1]);
+    s->spread = follow(s->spread, deviation * deviation, 3600 / per_step, s->steps);
+    if (view->forecast.base > 0) {
+        float base = view->forecast.base / (float)spec->latency->unit_qps + 0.3f;
+        s->profile_ratio = follow(s->profile_ratio, load / base, 900 / per_step, s->steps);
+    }
+    if (p99 == p99) /* the budget's clock: two days, young averages start at nothing missed */
+        s->misses += per_step / 172800.0f * ((p99 > (float)spec->slo_p99_ms ? 1.0f : 0.0f) - s->misses);
+}
+
+float outlook_level(const struct outlook_state *s, const struct capacity_spec *spec)
+{
+    return fmaxf(s->mean[1], load_floor) * (float)spec->latency->unit_qps;
+}
+
+static void calendar_features(const struct capacity_view *view, float *f)
+{
+    const float turn = 6.28318531f;
+    float second = (float)(view->now_us / 1000000 % 60);
+    float day = ((float)view->when.minute * 60 + second) / 86400;
+    float hour = ((float)(view->when.minute % 60) * 60 + second) / 3600;
+    float s1 = sinf(turn * day), c1 = cosf(turn * day), s = sinf(turn * hour), c = cosf(turn * hour);
+    f[F_day_sin] = s1;
+    f[F_day_cos] = c1;
+    f[F_half_day_sin] = 2 * s1 * c1;
+    f[F_half_day_cos] = c1 * c1 - s1 * s1;
+    float *h = f + F_hour_sin; /* harmonics 1..4 by the addition theorem */
+    h[0] = s;
+    h[1] = c;
+    for (int k = 1; k < 4; k++) {
+        h[2 * k] = h[2 * k - 2] * c + h[2 * k - 1] * s;
+        h[2 * k + 1] = h[2 * k - 1] * c - h[2 * k - 2] * s;
+    }
+    f[F_day_off] = calendar_is_workday(&view->when) ? 0 : 1;
+}
+
+/* log of a forecast load over the level, 0 where there is none; wide enough for any real burst */
+static float log_ratio(float qps, float unit_qps, float level)
+{
+    if (!(qps >= 0))
+        return 0;
+    float x = logf((qps / unit_qps + load_floor) / level);
+    return x < -3 ? -3 : x > 3 ? 3 : x;
+}
+
+void outlook_features(const struct outlook_state *s, const struct capacity_spec *spec,
+                      const struct capacity_view *view, float *f)
+{
+    memset(f, 0, sizeof(float) * OUTLOOK_FEATURES);
+    float level = fmaxf(s->mean[1], load_floor), unit = (float)spec->latency->unit_qps;
+    if (s->steps > 0) {
+        f[F_fast_over_level] = 4 * logf(s->mean[0] / level);
+        f[F_level_over_10min] = 3 * logf(level / s->mean[2]);
+        f[F_ten_over_hour] = 2 * logf(s->mean[2] / s->mean[3]);
+        f[F_peak_1h] = logf(s->peak[0] / level);
+        f[F_peak_6h] = logf(s->peak[1] / level);
+        f[F_level] = 0.5f * logf(level) - 0.5f;
+        f[F_spread] = 5 * sqrtf(s->spread);
+    }
+    const struct forecast *fc = &view->forecast;
+    if (fc->usable) {
+        f[F_forecast_usable] = 1;
+        for (int i = 0; i < FORECAST_LEVELS; i++)
+            f[F_ahead_5min + i] = 3 * log_ratio(fc->mean[i], unit, level);
+        f[F_upper_5min] = log_ratio(fc->hi95[0], unit, level);
+        f[F_upper_15min] = log_ratio(fc->hi95[2], unit, level);
+        f[F_uncertainty] = fc->uncertainty;
+    }
+    f[F_slot_median] = log_ratio(fc->base, unit, level);
+    f[F_slot_p95] = log_ratio(fc->slot_p95, unit, level);
+    f[F_profile_ratio] = s->profile_ratio > 0.02f ? fminf(logf(s->profile_ratio), 3) : 0;
+    f[F_to_peak] = fc->hours_to_peak == fc->hours_to_peak ? fc->hours_to_peak / 24 : 0.5f;
+    calendar_features(view, f);
+}
+
+void outlook_tails(const float *logits, float tail[OUTLOOK_WINDOWS][OUTLOOK_BINS])
+{
+    for (int w = 0; w < OUTLOOK_WINDOWS; w++) {
+        const float *z = logits + w * OUTLOOK_BINS;
+        float top = z[0], p[OUTLOOK_BINS], sum = 0;
+        for (int b = 1; b < OUTLOOK_BINS; b++)
+            top = fmaxf(top, z[b]);
+        for (int b = 0; b < OUTLOOK_BINS; b++)
+            sum += p[b] = expf(z[b] - top);
+        float above = 0, scale = 1 / sum;
+        for (int b = OUTLOOK_BINS - 1; b >= 0; b--) {
+            tail[w][b] = above * scale;
+            above += p[b];
+        }
+    }
+}
+
+double outlook_lambda(const struct outlook_state *s, const struct outlook_cfg *cfg)
+{
+    if (!(cfg->budget_gain > 0) || !(cfg->budget_limit > 0))
+        return cfg->lambda;
+    double excess = (double)s->misses / cfg->budget_limit - 1;
+    /* A young service has missed nothing yet: its budget counts in full only after two days. */
+    double trust = fmin(1.0, (double)s->steps / 11520.0);
+    double exponent = cfg->budget_gain * trust * excess;
+    return cfg->lambda * exp(fmax(-1.0, fmin(exponent, 2.5)));
+}
+
+void outlook_wants(const float tail[OUTLOOK_WINDOWS][OUTLOOK_BINS], const int *need, double lambda,
+                   int wants[OUTLOOK_WINDOWS])
+{
+    for (int w = 0; w < OUTLOOK_WINDOWS; w++) {
+        double best = INFINITY;
+        for (int b = 0; b < OUTLOOK_BINS; b++) {
+            double cost = need[b] + lambda * (double)tail[w][b];
+            if (cost < best) {
+                best = cost;
+                wants[w] = need[b];
+            }
+        }
+    }
+}
+
+int outlook_plan(const int wants[OUTLOOK_WINDOWS], const struct outlook_cfg *cfg, int units_requested)
+{
+    int plan = wants[0];
+    if (cfg->up_units <= 0)
+        return plan;
+    int by_frac = (int)(cfg->up_frac * units_requested);
+    int up = by_frac > cfg->up_units ? by_frac : cfg->up_units;
+    for (int w = 1; w < OUTLOOK_WINDOWS; w++)
+        if (wants[w] - w * up > plan)
+            plan = wants[w] - w * up;
+    return plan;
+}
+
+enum err_code outlook_new(uint64_t seed, struct outlook *out, struct err *e)
+{
+    *out = (struct outlook){0};
+    struct nn_net_cfg cfg = nn_net_cfg_default(NN_SHARED, OUTLOOK_FEATURES, OUTLOOK_OUTPUTS, 0);
+    cfg.n_hidden = HIDDEN;
+    cfg.head_gain = 0.3f;
+    struct rng rng = rng_stream(seed, "outlook");
+    enum err_code rc = nn_net_new(&cfg, &rng, &out->net, e);
+    if (!rc)
+        rc = nn_ws_new(out->net, &out->ws, e);
+    if (rc)
+        outlook_fini(out);
+    return rc;
+}
+
+void outlook_fini(struct outlook *o)
+{
+    nn_ws_free(o->ws);
+    nn_net_free(o->net);
+    *o = (struct outlook){0};
+}
+
+enum err_code outlook_copy(const struct outlook *from, struct outlook *out, struct err *e)
+{
+    enum err_code rc = outlook_new(0, out, e);
+    if (!rc)
+        nn_net_copy(out->net, from->net);
+    return rc;
+}
+
+void outlook_logits(const struct outlook *o, const float *features, int n, float *logits)
+{
+    nn_net_forward(o->net, o->ws, features, OUTLOOK_FEATURES, n, NULL, logits, NULL);
+}
