@@ -43,7 +43,7 @@ enum feature {
 #undef X
         F_COUNT
 };
-_Static_assert(F_COUNT == OUTLOOK_FEATURES, "the list and the header agree");
+_Static_assert((int)F_COUNT == (int)OUTLOOK_FEATURES, "the list and the header agree");
 
 uint64_t outlook_layout_hash(void)
 {
