@@ -31,6 +31,7 @@
  * INTS       struct opt_ints         list of integers
  * SUB        struct                  nested mapping, another table
  * SUBS       struct opt_subs         list of mappings
+ * A required row without default holds INT64_MIN, NaN, -1, NULL or an empty list until it is read.
  * A key given without a value (`key:`), and null, are errors.  Lists and sub-lists replace the default.
  * Tables are constant; a loaded struct belongs to its caller. */
 #ifndef BASE_OPT_H
@@ -170,8 +171,7 @@ NODISCARD enum err_code opt_read_node(const struct opt_table *t, void *dst, cons
 /* "guard.cooldown=90s", "pools[0].max=4", "policies=hpa,mpc". */
 NODISCARD enum err_code opt_set(const struct opt_table *t, void *dst, const char *assignment,
                                 struct opt_sources *src, struct err *e);
-NODISCARD enum err_code opt_finish(const struct opt_table *t, const void *dst,
-                                   const struct opt_sources *src, struct err *e);
+NODISCARD enum err_code opt_finish(const struct opt_table *t, const void *dst, struct err *e);
 /* One row from text (a list row appends when `append`).  For command lines. */
 NODISCARD enum err_code opt_set_row(const struct opt_row *row, void *dst, const char *text, bool append,
                                     struct err *e);

@@ -148,7 +148,7 @@ enum err_code tz_parse_naive(const char *s, size_t n, int64_t *local_us, struct 
 enum err_code tz_parse_time(const struct tz *tz, const char *s, size_t n, int64_t *utc_us,
                             enum tz_kind *kind, struct err *e)
 {
-    int64_t local_us, later_us;
+    int64_t local_us = 0, later_us;
     enum tz_kind k = TZ_UNIQUE;
     if (tz_parse_naive(s, n, &local_us, NULL) == ERR_OK)
         k = tz_from_local(tz, local_us, utc_us, &later_us);
