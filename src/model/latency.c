@@ -1,12 +1,13 @@
 /* latency.c - Erlang-C, M/M/c response-time quantiles, monotone curves, and the table made of them.
  *
- * With mu = 1, c servers, offered load a = c*rho and theta = c - a, a response is service plus a wait that
- * is 0 with probability 1 - C and exponential(theta) else (FCFS).  So
+ * With mu = 1, c servers, offered load a = c*rho and theta = c - a, a response is service plus a
+ * wait that is 0 with probability 1 - C and exponential(theta) else (FCFS).  So
  *     P(T > t) = e^-t + C * (e^-t - e^(-theta t)) / (theta - 1),
- * the fraction read as t*e^-t at theta = 1.  1/B, the inverse of Erlang-B, is a sum of positive terms
- *     1/B = 1 + c/a + c(c-1)/a^2 + ...
- * that loses nothing to cancellation; C = 1 / (rho + (1-rho)/B).  The terms grow, then fall off like a
- * Gaussian, so about 9*sqrt(a) of them matter: a table of 4096 units takes well under a second. */
+ * the fraction read as t*e^-t at theta = 1.  1/B, the inverse of Erlang-B, is a sum of positive
+ * terms that loses nothing to cancellation:
+ *     1/B = 1 + c/a + c(c-1)/a^2 + ...,   C = 1 / (rho + (1-rho)/B).
+ * The terms grow, then fall off like a Gaussian, so about 9*sqrt(a) of them matter: a table of 4096
+ * units takes a tenth of a second. */
 #include "model/latency.h"
 
 #include <math.h>
@@ -88,7 +89,8 @@ double latency_mmc_quantile(int servers, double offered, double q)
     return solve_quantile(latency_erlang_c(servers, offered), servers - offered, q);
 }
 
-/* ---- the table ------------------------------------------------------------------------------------ */
+/* ---- the table
+ * ------------------------------------------------------------------------------------ */
 
 static enum err_code table_alloc(struct latency_model *m, int units_max, struct err *e)
 {
@@ -154,7 +156,8 @@ enum err_code latency_from_erlang(double service_ms, int slots, int units_max, d
     if (rc)
         return rc;
     if (!isfinite(service_ms) || service_ms <= 0)
-        return err_set(e, ERR_INVAL, "latency: service time %g ms is not positive and finite", service_ms);
+        return err_set(e, ERR_INVAL, "latency: service time %g ms is not positive and finite",
+                       service_ms);
     if (slots < 1 || (long)slots * units_max > SERVERS_MAX)
         return err_set(e, ERR_INVAL, "latency: %d slots x %d units is outside 1..%d servers", slots,
                        units_max, SERVERS_MAX);
@@ -180,7 +183,8 @@ enum err_code latency_from_erlang(double service_ms, int slots, int units_max, d
     return ERR_OK;
 }
 
-/* ---- measured curves ------------------------------------------------------------------------------ */
+/* ---- measured curves
+ * ------------------------------------------------------------------------------ */
 
 /* Pool adjacent violators: the nearest rising sequence in least squares. */
 static void make_rising(double *y, int n)
@@ -242,39 +246,45 @@ static double pchip_at(const double *x, const double *y, const double *d, int n,
         i++;
     double h = x[i + 1] - x[i], t = (at - x[i]) / h;
     double t2 = t * t, t3 = t2 * t;
-    return y[i] * (2 * t3 - 3 * t2 + 1) + h * d[i] * (t3 - 2 * t2 + t) + y[i + 1] * (3 * t2 - 2 * t3) +
-           h * d[i + 1] * (t3 - t2);
+    return y[i] * (2 * t3 - 3 * t2 + 1) + h * d[i] * (t3 - 2 * t2 + t) +
+           y[i + 1] * (3 * t2 - 2 * t3) + h * d[i + 1] * (t3 - t2);
 }
 
-static enum err_code check_curve(const struct latency_point *p, int n, double unit_qps, struct err *e)
+static enum err_code check_curve(const struct latency_point *p, int n, double unit_qps,
+                                 struct err *e)
 {
     if (n < 2 || n > LATENCY_POINTS_MAX)
-        return err_set(e, ERR_INVAL, "latency curve: %d points is outside 2..%d", n, LATENCY_POINTS_MAX);
+        return err_set(e, ERR_INVAL, "latency curve: %d points is outside 2..%d", n,
+                       LATENCY_POINTS_MAX);
     for (int i = 0; i < n; i++) {
         if (!isfinite(p[i].load_per_unit) || !isfinite(p[i].p50_ms) || !isfinite(p[i].p99_ms) ||
             p[i].load_per_unit < 0 || p[i].p50_ms <= 0 || p[i].p99_ms < p[i].p50_ms)
-            return err_set(e, ERR_INVAL, "latency curve: point %d (load %g, p50 %g ms, p99 %g ms) is not valid",
+            return err_set(e, ERR_INVAL,
+                           "latency curve: point %d (load %g, p50 %g ms, p99 %g ms) is not valid",
                            i + 1, p[i].load_per_unit, p[i].p50_ms, p[i].p99_ms);
         if (i && p[i].load_per_unit <= p[i - 1].load_per_unit)
             return err_set(e, ERR_INVAL, "latency curve: load of point %d does not rise", i + 1);
     }
     double top50 = 0, top99 = 0;
     for (int i = 0; i < n; i++) {
-        if (p[i].p50_ms < top50 * (1 - FALL_TOLERANCE) || p[i].p99_ms < top99 * (1 - FALL_TOLERANCE))
-            return err_set(e, ERR_INVAL,
-                           "latency curve: latency falls by over 20 %% at load %g: repeat the load test",
-                           p[i].load_per_unit);
+        if (p[i].p50_ms < top50 * (1 - FALL_TOLERANCE) ||
+            p[i].p99_ms < top99 * (1 - FALL_TOLERANCE))
+            return err_set(
+                e, ERR_INVAL,
+                "latency curve: latency falls by over 20 %% at load %g: repeat the load test",
+                p[i].load_per_unit);
         top50 = fmax(top50, p[i].p50_ms);
         top99 = fmax(top99, p[i].p99_ms);
     }
     if (!isfinite(unit_qps) || unit_qps <= 0 || unit_qps > p[n - 1].load_per_unit * (1 + 1e-9))
-        return err_set(e, ERR_INVAL, "latency curve: unit_qps %g is outside 0..%g, the largest measured load",
+        return err_set(e, ERR_INVAL,
+                       "latency curve: unit_qps %g is outside 0..%g, the largest measured load",
                        unit_qps, p[n - 1].load_per_unit);
     return ERR_OK;
 }
 
-static void fill_row_from_curve(const struct latency_point *p, int n, const struct latency_model *m, float *p50,
-                                float *p99)
+static void fill_row_from_curve(const struct latency_point *p, int n, const struct latency_model *m,
+                                float *p50, float *p99)
 {
     double x[LATENCY_POINTS_MAX], y[2][LATENCY_POINTS_MAX], d[2][LATENCY_POINTS_MAX];
     for (int i = 0; i < n; i++) {
@@ -293,8 +303,9 @@ static void fill_row_from_curve(const struct latency_point *p, int n, const stru
     }
 }
 
-enum err_code latency_from_curve(const struct latency_point *p, int n, double unit_qps, int units_max,
-                                 double slo_ms, struct latency_model *out, struct err *e)
+enum err_code latency_from_curve(const struct latency_point *p, int n, double unit_qps,
+                                 int units_max, double slo_ms, struct latency_model *out,
+                                 struct err *e)
 {
     *out = (struct latency_model){0};
     enum err_code rc = check_common(units_max, slo_ms, e);
@@ -302,7 +313,8 @@ enum err_code latency_from_curve(const struct latency_point *p, int n, double un
         rc = check_curve(p, n, unit_qps, e);
     if (rc)
         return rc;
-    struct latency_model m = {.units_max = units_max, .unit_qps = unit_qps, .rho_max = 1, .slo_ms = slo_ms};
+    struct latency_model m = {
+        .units_max = units_max, .unit_qps = unit_qps, .rho_max = 1, .slo_ms = slo_ms};
     rc = table_alloc(&m, units_max, e);
     if (rc)
         return rc;

@@ -34,14 +34,17 @@ double latency_mmc_quantile(int servers, double offered, double q);
 /* Both fill *out (release with latency_fini).  unit_qps = slots / service_s for Erlang-C.
  * Errors: ERR_INVAL for non-positive or non-finite arguments, a curve with fewer than two points,
  * loads not ascending, or latency falling by more than 20 % (a load test gone wrong); ERR_NOMEM. */
-NODISCARD enum err_code latency_from_erlang(double service_ms, int slots, int units_max, double slo_ms,
-                                  struct latency_model *out, struct err *e);
-NODISCARD enum err_code latency_from_curve(const struct latency_point *p, int n, double unit_qps, int units_max,
-                                 double slo_ms, struct latency_model *out, struct err *e);
+NODISCARD enum err_code latency_from_erlang(double service_ms, int slots, int units_max,
+                                            double slo_ms, struct latency_model *out,
+                                            struct err *e);
+NODISCARD enum err_code latency_from_curve(const struct latency_point *p, int n, double unit_qps,
+                                           int units_max, double slo_ms, struct latency_model *out,
+                                           struct err *e);
 void latency_fini(struct latency_model *m);
 
 /* load in requests/s over all units, units >= 1 */
-static inline float latency_at(const float *table, const struct latency_model *m, int units, float load)
+static inline float latency_at(const float *table, const struct latency_model *m, int units,
+                               float load)
 {
     float x = load / ((float)units * (float)m->unit_qps) * (float)(LATENCY_BINS / m->rho_max);
     const float *row = table + (long)units * (LATENCY_BINS + 1);

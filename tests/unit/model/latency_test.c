@@ -20,19 +20,15 @@ static double erlang_c_by_definition(int c, double a)
 
 TEST(erlang_c_matches_published_values)
 {
-    /* M/M/1: C = rho.  M/M/2: 2 rho^2/(1+rho).  Others: Gross & Harris, Kleinrock (exercise tables). */
+    /* M/M/1: C = rho.  M/M/2: 2 rho^2/(1+rho).  Others: Gross & Harris, Kleinrock (exercise
+     * tables). */
     static const struct {
         int c;
         double a, want, tol;
     } row[] = {
-        {1, 0.5, 0.5, 1e-12},
-        {1, 0.99, 0.99, 1e-12},
-        {2, 1.0, 1.0 / 3, 1e-12},
-        {3, 2.0, 4.0 / 9, 1e-12},
-        {5, 4.0, 0.5541, 5e-5},
-        {10, 8.0, 0.4092, 5e-5},
-        {20, 16.0, 0.2561, 5e-5},
-        {100, 90.0, 0.2169, 5e-5},
+        {1, 0.5, 0.5, 1e-12},     {1, 0.99, 0.99, 1e-12},    {2, 1.0, 1.0 / 3, 1e-12},
+        {3, 2.0, 4.0 / 9, 1e-12}, {5, 4.0, 0.5541, 5e-5},    {10, 8.0, 0.4092, 5e-5},
+        {20, 16.0, 0.2561, 5e-5}, {100, 90.0, 0.2169, 5e-5},
     };
     for (size_t i = 0; i < ARRAY_LEN(row); i++)
         assert_near(latency_erlang_c(row[i].c, row[i].a), row[i].want, row[i].tol, 0);
@@ -42,7 +38,8 @@ TEST(erlang_c_agrees_with_its_definition_for_all_small_systems)
 {
     for (int c = 1; c <= 150; c++)
         for (double rho = 0.01; rho < 0.999; rho += 0.07)
-            assert_near(latency_erlang_c(c, rho * c), erlang_c_by_definition(c, rho * c), 1e-17, 1e-11);
+            assert_near(latency_erlang_c(c, rho * c), erlang_c_by_definition(c, rho * c), 1e-17,
+                        1e-11);
 }
 
 TEST(erlang_c_stays_finite_and_monotone_for_thousands_of_servers)
@@ -167,8 +164,8 @@ TEST(a_target_below_the_service_time_allows_no_load)
     latency_fini(&m);
 }
 
-static const struct latency_point curve[] = {
-    {1, 20, 40}, {5, 21, 44}, {10, 24, 55}, {15, 30, 90}, {18, 45, 180}, {20, 90, 420}};
+static const struct latency_point curve[] = {{1, 20, 40},  {5, 21, 44},   {10, 24, 55},
+                                             {15, 30, 90}, {18, 45, 180}, {20, 90, 420}};
 
 TEST(measured_curve_passes_through_its_points_for_any_number_of_units)
 {
@@ -189,7 +186,8 @@ TEST(measured_curve_passes_through_its_points_for_any_number_of_units)
 
 TEST(measured_curve_never_overshoots_between_points)
 {
-    static const struct latency_point step[] = {{1, 10, 20}, {2, 10, 20}, {3, 50, 100}, {4, 50, 100}};
+    static const struct latency_point step[] = {
+        {1, 10, 20}, {2, 10, 20}, {3, 50, 100}, {4, 50, 100}};
     struct err e;
     struct latency_model m;
     assert_ok(latency_from_curve(step, 4, 4, 1, 50, &m, &e), &e);
@@ -227,7 +225,8 @@ TEST(bad_latency_arguments_are_refused_by_name)
     assert_err(latency_from_erlang(10, 1, 5000, 200, &m, &e), ERR_INVAL, &e, "units_max");
     assert_err(latency_from_erlang(10, 1, 4, INFINITY, &m, &e), ERR_INVAL, &e, "target");
     assert_err(latency_from_curve(curve, 1, 1, 4, 200, &m, &e), ERR_INVAL, &e, "1 points");
-    assert_err(latency_from_curve(curve, 6, 21, 4, 200, &m, &e), ERR_INVAL, &e, "largest measured load");
+    assert_err(latency_from_curve(curve, 6, 21, 4, 200, &m, &e), ERR_INVAL, &e,
+               "largest measured load");
     assert_err(latency_from_curve(curve, 6, 0, 4, 200, &m, &e), ERR_INVAL, &e, "unit_qps");
     assert_err(latency_from_curve(nan_p99, 2, 1, 4, 200, &m, &e), ERR_INVAL, &e, "point 2");
     assert_err(latency_from_curve(same_load, 2, 1, 4, 200, &m, &e), ERR_INVAL, &e, "does not rise");
