@@ -8,8 +8,6 @@
 
 #include <stdint.h>
 
-#include "base/rng.h"
-
 /* logp[n_actions]: log-probabilities of the allowed actions, -INFINITY of the others. Returns the entropy. */
 float nn_head_logp(const float *logits, const uint8_t *mask, int n_actions, float *logp);
 /* Most probable allowed action; ties go to the lowest index. */
