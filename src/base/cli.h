@@ -20,6 +20,8 @@
 
 enum cli_format { CLI_TABLE, CLI_JSON, CLI_CSV };
 
+struct cli_common;
+
 struct cli_ctx {
     const struct cli_app *app;
     const struct cli_cmd *cmd;
@@ -37,6 +39,7 @@ struct cli_ctx {
     char **args;          /* positional */
     size_t n_args;
     void *opts;           /* the command's struct, filled from its table; NULL without one */
+    struct cli_common *common; /* owner of config, sets and output */
 };
 
 struct cli_cmd {

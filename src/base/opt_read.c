@@ -64,7 +64,7 @@ static const char *scalar_fault(const struct opt_row *row, const struct yaml_nod
     if (yaml_is_null(v))
         return "has no value; leave the key out to use the default";
     if (v->quoted && numeric(row->type))
-        return "expected a number, true or false without quotes";
+        return "expected a plain value without quotes";
     return NULL;
 }
 

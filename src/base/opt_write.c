@@ -111,13 +111,23 @@ void opt_write_help(const struct opt_table *t, struct buf *out)
 static void annotate(const struct opt_row *row, int indent, const char *mark, struct buf *out)
 {
     buf_pad(out, ' ', (size_t)indent);
-    buf_fmt(out, "%s# %s", mark, row->help);
+    buf_fmt(out, "%s%s# %s", mark, *mark ? "     " : "", row->help);
     if (!row->sub) {
         buf_fmt(out, " (%s", opt_type_text(row->type));
         describe_in(row, "; ", "", out);
         buf_char(out, ')');
     }
     buf_char(out, '\n');
+}
+
+/* " value", or nothing when there is none. */
+static void put_value(const struct opt_row *row, const void *dst, struct buf *out)
+{
+    struct buf text = buf_init(out->cap);
+    opt_value(row, dst, &text);
+    if (text.n)
+        buf_fmt(out, " %s", text.p);
+    buf_fini(&text);
 }
 
 /* mark is "" or "#": the example element of a list of mappings is commented out. */
@@ -142,8 +152,7 @@ static void config_rows(const struct opt_table *t, const void *dst, int indent, 
             opt_fini(row->sub, example);
             mem_free(example);
         } else {
-            buf_char(out, ' ');
-            opt_value(row, dst, out);
+            put_value(row, dst, out);
             buf_char(out, '\n');
         }
     }
@@ -183,8 +192,7 @@ static void effective_rows(const struct opt_table *t, const void *dst, const str
                                indent + (dash ? 4 : 2), true, out);
             }
         } else {
-            buf_char(out, ' ');
-            opt_value(row, dst, out);
+            put_value(row, dst, out);
             buf_fmt(out, "  # %s\n", opt_source(src, path));
         }
     }
