@@ -21,6 +21,7 @@
 
 #include "base/buf.h"
 #include "base/cli.h"
+#include "report/text.h"
 
 enum { TABLE_COLUMNS_MAX = 64 };
 
@@ -52,11 +53,5 @@ void table_format(const struct table *t, enum cli_format format, bool colour, st
 /* Whether text for people may carry colour: `f` is a terminal, TERM is not "dumb", NO_COLOR is unset
  * or empty (no-color.org). */
 bool table_colour_wanted(FILE *f);
-
-/* Columns a terminal needs for UTF-8 text: code points, combining marks 0, wide ones 2. */
-size_t text_width(const char *s);
-/* Text made safe to print on a terminal: control characters and invalid UTF-8 become U+FFFD, a tab or a line
- * break a blank. */
-void text_plain(struct buf *out, const char *s);
 
 #endif

@@ -1,0 +1,330 @@
+/* html_plane.c - the cost-miss plane: what each policy costs against how often it misses.
+ *
+ * Misses are on a log scale whose bottom line stands for "none".  Points carry 95 % whiskers both ways; fronts show
+ * all a tuned rule can reach; the shaded corner is where no policy can be.  Labels stand beside their points: a greedy
+ * placement tries eight places in turn and takes the first that covers nothing.  It runs once for a wide and
+ * once for a narrow page, and the style sheet shows one of the two. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "report/fmt_priv.h"
+#include "report/html_priv.h"
+#include "report/svg_priv.h"
+
+enum { PLANE_HEIGHT = 360, LABELS_MAX = PAGE_POLICIES_MAX + REPORT_FRONTS_MAX, LABEL_TEXT = 48 };
+
+struct plane {
+    struct page *p;
+    struct axis x, y;
+    struct svg s;
+    bool has_none; /* some policy never missed: the bottom line reads "0" */
+};
+
+static bool finite_pair(double a, double b)
+{
+    return isfinite(a) && isfinite(b);
+}
+
+/* ---- scales ---------------------------------------------------------------------------------------------- */
+
+static void widen(double v, double *lo, double *hi)
+{
+    if (!isfinite(v))
+        return;
+    *lo = v < *lo ? v : *lo;
+    *hi = v > *hi ? v : *hi;
+}
+
+static bool plane_scales(struct plane *pl)
+{
+    const struct evaluation *ev = pl->p->d->eval;
+    double x_lo = INFINITY, x_hi = -INFINITY, y_lo = INFINITY, y_hi = -INFINITY;
+    size_t points = 0;
+    for (size_t i = 0; i < ev->n_policies; i++) {
+        const struct eval_metric *cost = eval_metric_find(&ev->policies[i], "cost_usd");
+        const struct eval_metric *miss = eval_metric_find(&ev->policies[i], "slo_violation_frac");
+        if (!cost || !miss || !finite_pair(cost->mean, miss->mean))
+            continue;
+        points++;
+        widen(cost->mean, &x_lo, &x_hi);
+        widen(cost->lo, &x_lo, &x_hi);
+        widen(cost->hi, &x_lo, &x_hi);
+        widen(miss->hi, &y_lo, &y_hi);
+        pl->has_none |= miss->mean <= 0;
+        if (miss->mean > 0)
+            widen(miss->mean, &y_lo, &y_hi);
+    }
+    widen(eval_bound(ev, "cost_usd"), &x_lo, &x_hi);
+    if (ev->slo_violation_max > 0) {
+        widen(ev->slo_violation_max, &y_lo, &y_hi);
+        widen(ev->slo_violation_max * 3, &y_lo, &y_hi);
+    }
+    if (!points || !(y_hi > 0) || !(x_hi >= x_lo))
+        return false;
+    double pad = 0.04 * (x_hi - x_lo);
+    bool log_x = x_lo > 0 && x_hi / x_lo > 6;
+    pl->x = log_x ? axis_log(x_lo / 1.05, x_hi * 1.05) : axis_linear(x_lo - (x_lo > pad ? pad : 0), x_hi + pad, 8);
+    y_lo = y_lo > 0 && y_lo < y_hi ? y_lo : y_hi / 100;
+    pl->y = axis_log(fmax(y_lo / 2.5, y_hi * 1e-5), y_hi * 1.2);
+    return true;
+}
+
+/* ---- labels ---------------------------------------------------------------------------------------------- */
+
+struct box {
+    double x0, y0, x1, y1;
+};
+
+struct label {
+    double x_frac, y_px; /* of the point */
+    char text[LABEL_TEXT];
+    int colour;
+    bool thin; /* of a front */
+};
+
+struct labels {
+    struct label item[LABELS_MAX];
+    size_t n;
+};
+
+static double overlap(struct box a, struct box b)
+{
+    double w = fmin(a.x1, b.x1) - fmax(a.x0, b.x0), h = fmin(a.y1, b.y1) - fmax(a.y0, b.y0);
+    return w > 0 && h > 0 ? w * h : 0;
+}
+
+static double outside(struct box a, double width)
+{
+    double x = fmax(0, -a.x0) + fmax(0, a.x1 - width), y = fmax(0, -a.y0) + fmax(0, a.y1 - PLANE_HEIGHT);
+    return 40 * (x + y);
+}
+
+struct place {
+    double dx, dy; /* of the anchor of the text from the point */
+    int anchor;    /* -1 start, 0 middle, 1 end */
+};
+
+static struct box text_box(const struct label *l, struct place at, double width)
+{
+    double w = 6.9 * (double)text_width(l->text), x = l->x_frac * width + at.dx;
+    double x0 = at.anchor < 0 ? x : at.anchor > 0 ? x - w : x - w / 2;
+    return (struct box){x0, l->y_px + at.dy - 11, x0 + w, l->y_px + at.dy + 3};
+}
+
+static struct place best_place(const struct labels *ls, size_t i, const struct box *taken, double width)
+{
+    static const struct place places[] = {{10, 4, -1},  {-10, 4, 1},  {0, -11, 0}, {0, 20, 0},   {9, -9, -1}, {-9, -9, 1},
+                                          {9, 18, -1},  {-9, 18, 1},  {0, -25, 0}, {0, 34, 0},   {0, -39, 0}, {0, 48, 0}};
+    struct place best = places[0];
+    double best_cost = INFINITY;
+    for (size_t k = 0; k < sizeof places / sizeof *places; k++) {
+        struct box b = text_box(&ls->item[i], places[k], width);
+        double cost = outside(b, width) + (double)k;
+        for (size_t j = 0; j < i; j++)
+            cost += 4 * overlap(b, taken[j]);
+        for (size_t j = 0; j < ls->n; j++) {
+            double px = ls->item[j].x_frac * width, py = ls->item[j].y_px;
+            if (j != i)
+                cost += 4 * overlap(b, (struct box){px - 8, py - 8, px + 8, py + 8});
+        }
+        if (cost < best_cost) {
+            best_cost = cost;
+            best = places[k];
+        }
+    }
+    return best;
+}
+
+static void put_labels(struct plane *pl, const struct labels *ls, double width, const char *cls)
+{
+    struct box taken[LABELS_MAX];
+    buf_fmt(pl->p->out, "<g class=\"%s\">", cls);
+    for (size_t i = 0; i < ls->n; i++) {
+        const struct label *l = &ls->item[i];
+        struct place at = best_place(ls, i, taken, width);
+        taken[i] = text_box(l, at, width);
+        char text_cls[40];
+        (void)snprintf(text_cls, sizeof text_cls, "lb halo c%d%s%s", l->colour, l->thin ? " fl" : "",
+                       at.anchor < 0 ? "" : at.anchor > 0 ? " e" : " m");
+        svg_text(&pl->s, l->x_frac, l->y_px, at.dx, at.dy, text_cls, l->text);
+    }
+    buf_str(pl->p->out, "</g>\n");
+}
+
+static void labels_add(struct labels *ls, struct plane *pl, double cost, double miss, const char *text, bool thin)
+{
+    if (ls->n == LABELS_MAX)
+        return;
+    struct label *l = &ls->item[ls->n++];
+    *l = (struct label){.x_frac = axis_at(&pl->x, cost), .y_px = svg_y(&pl->s, &pl->y, miss), .thin = thin};
+    l->colour = page_colour(pl->p, text);
+    if (text_width(text) < 24)
+        (void)snprintf(l->text, sizeof l->text, "%s%s", text, thin ? ", tuned" : "");
+    else
+        (void)snprintf(l->text, sizeof l->text, "%.20s…", text);
+}
+
+/* ---- marks ----------------------------------------------------------------------------------------------- */
+
+static void put_regions(struct plane *pl)
+{
+    const struct evaluation *ev = pl->p->d->eval;
+    double bound = eval_bound(ev, "cost_usd"), slo = ev->slo_violation_max;
+    struct buf *out = pl->p->out;
+    double y = slo > 0 ? svg_y(&pl->s, &pl->y, slo) : 0;
+    if (slo > 0)
+        buf_fmt(out, "<rect class=\"ok\" x=\"0\" y=\"%.1f\" width=\"100%%\" height=\"%.1f\"/>", y, PLANE_HEIGHT - y);
+    if (bound > 0) {
+        double x = axis_at(&pl->x, bound);
+        buf_fmt(out, "<rect class=\"no\" x=\"0\" y=\"%.1f\" width=\"%.2f%%\" height=\"%.1f\"/>", y, 100 * x,
+                PLANE_HEIGHT - y);
+        buf_fmt(out, "<line class=\"rule\" x1=\"%.2f%%\" x2=\"%.2f%%\" y1=\"%.1f\" y2=\"%d\"/>", 100 * x, 100 * x, y,
+                PLANE_HEIGHT);
+        char text[96];
+        (void)snprintf(text, sizeof text, "bound %s", fmt_money(bound).s);
+        svg_text(&pl->s, x, PLANE_HEIGHT, 5, -7, "tk halo", text);
+    }
+    buf_char(out, '\n');
+}
+
+static void put_front(struct plane *pl, const struct report_front *f, struct labels *ls)
+{
+    struct buf *out = pl->p->out;
+    size_t n = f->n < REPORT_FRONT_POINTS_MAX ? f->n : REPORT_FRONT_POINTS_MAX, drawn = 0, mid = 0;
+    buf_fmt(out, "<g class=\"c%d\"><path class=\"%s\" d=\"", page_colour(pl->p, f->name), f->is_bound ? "bd" : "fr");
+    for (size_t i = 0; i < n; i++) {
+        if (!finite_pair(f->cost_usd[i], f->violation_frac[i]))
+            continue;
+        buf_fmt(out, "%c%.1f %.1f", drawn ? 'L' : 'M', 1000 * axis_at(&pl->x, f->cost_usd[i]),
+                1000 * (1 - axis_at(&pl->y, f->violation_frac[i])));
+        drawn++;
+        /* The label goes to the point nearest the upper left of what is inside. */
+        double x = axis_at(&pl->x, f->cost_usd[i]), y = axis_at(&pl->y, f->violation_frac[i]);
+        if (x > 0.02 && x < 0.98 && y > 0.05 && y < 0.95)
+            mid = i;
+    }
+    if (f->is_bound && drawn)
+        buf_str(out, "V1000H0V0z");
+    buf_str(out, "\"/></g>\n");
+    if (drawn && !f->is_bound)
+        labels_add(ls, pl, f->cost_usd[mid], f->violation_frac[mid], f->name, true);
+}
+
+static void put_fronts(struct plane *pl, struct labels *ls)
+{
+    const struct report_data *d = pl->p->d;
+    svg_layer_open(&pl->s, 1000);
+    for (size_t i = 0; i < d->n_fronts && i < REPORT_FRONTS_MAX; i++)
+        put_front(pl, &d->fronts[i], ls);
+    svg_layer_close(&pl->s);
+}
+
+static void put_whiskers(struct plane *pl, const struct eval_metric *cost, const struct eval_metric *miss)
+{
+    double x = 100 * axis_at(&pl->x, cost->mean), y = svg_y(&pl->s, &pl->y, miss->mean);
+    if (finite_pair(cost->lo, cost->hi))
+        buf_fmt(pl->p->out, "<line class=\"wh\" x1=\"%.2f%%\" x2=\"%.2f%%\" y1=\"%.1f\" y2=\"%.1f\"/>",
+                100 * axis_at(&pl->x, cost->lo), 100 * axis_at(&pl->x, cost->hi), y, y);
+    if (finite_pair(miss->lo, miss->hi))
+        buf_fmt(pl->p->out, "<line class=\"wh\" x1=\"%.2f%%\" x2=\"%.2f%%\" y1=\"%.1f\" y2=\"%.1f\"/>", x, x,
+                svg_y(&pl->s, &pl->y, miss->lo), svg_y(&pl->s, &pl->y, miss->hi));
+}
+
+static void put_point(struct plane *pl, const struct eval_policy *policy, struct labels *ls)
+{
+    const struct eval_metric *cost = eval_metric_find(policy, "cost_usd");
+    const struct eval_metric *miss = eval_metric_find(policy, "slo_violation_frac");
+    if (!cost || !miss || !finite_pair(cost->mean, miss->mean))
+        return;
+    int colour = page_colour(pl->p, policy->name);
+    buf_fmt(pl->p->out, "<g class=\"c%d point\">", colour);
+    put_whiskers(pl, cost, miss);
+    buf_fmt(pl->p->out, "<svg x=\"%.2f%%\" y=\"%.1f\" overflow=\"visible\"><path class=\"pt\" d=\"%s\"><title>",
+            100 * axis_at(&pl->x, cost->mean), svg_y(&pl->s, &pl->y, miss->mean), page_marker_path(colour));
+    page_text(pl->p, policy->name);
+    buf_fmt(pl->p->out, ": %s, missed %s</title></path></svg></g>\n", fmt_money(cost->mean).s,
+            fmt_percent(miss->mean).s);
+    labels_add(ls, pl, cost->mean, miss->mean, policy->name, false);
+}
+
+/* Points in the order of their colours: labels placed first get the best places. */
+static void put_points(struct plane *pl, struct labels *ls)
+{
+    for (size_t i = pl->p->n_order; i-- > 0;)
+        put_point(pl, eval_policy_find(pl->p->d->eval, pl->p->order[i]), ls);
+}
+
+static struct fmt percent_label(double v, double step)
+{
+    (void)step;
+    double p = 100 * v;
+    struct fmt f;
+    (void)snprintf(f.s, sizeof f.s, "%.4g %%", p);
+    return f;
+}
+
+static struct fmt money_label(double v, double step)
+{
+    struct fmt n = fmt_axis(v, step), f;
+    (void)snprintf(f.s, sizeof f.s, "$%.60s", n.s);
+    return f;
+}
+
+static void put_y_grid(struct plane *pl)
+{
+    double before = INFINITY;
+    for (size_t i = 0; i < pl->y.n; i++) {
+        double y = svg_y(&pl->s, &pl->y, pl->y.tick[i]);
+        buf_fmt(pl->p->out, "<line class=\"gr\" x1=\"0\" x2=\"100%%\" y1=\"%.1f\" y2=\"%.1f\"/>", y, y);
+        bool bottom = y > PLANE_HEIGHT - 1;
+        if (before - y >= 13)
+            svg_text(&pl->s, 0, y, -7, 3.5, "tk e",
+                     bottom && pl->has_none ? "none" : percent_label(pl->y.tick[i], 0).s);
+        before = y;
+    }
+    if (pl->has_none && pl->y.n && svg_y(&pl->s, &pl->y, pl->y.tick[0]) < PLANE_HEIGHT - 14)
+        svg_text(&pl->s, 0, PLANE_HEIGHT, -7, 3.5, "tk e", "none");
+    buf_char(pl->p->out, '\n');
+}
+
+static void put_plane_caption(struct page *p)
+{
+    buf_str(p->out, "<p class=\"hint\">Down and to the left is better. ");
+    if (p->d->eval->slo_violation_max > 0)
+        buf_str(p->out, "Points in the tinted band meet the target. ");
+    if (eval_bound(p->d->eval, "cost_usd") > 0)
+        buf_str(p->out, "In the grey corner no policy can be, whatever it knows. ");
+    if (p->d->n_fronts)
+        buf_str(p->out, "Lines show what rules can reach when tuned, from cheap to careful. ");
+    buf_str(p->out, "Whiskers are 95 % intervals.</p>\n");
+}
+
+void html_plane(struct page *p)
+{
+    struct plane pl = {.p = p};
+    if (!plane_scales(&pl))
+        return;
+    struct labels ls = {.n = 0};
+    page_section(p, "plane", "Cost against misses");
+    put_plane_caption(p);
+    buf_str(p->out, "<figure><p class=\"cap\">Steps with p99 over the target (log scale)</p><div class=\"plot\">");
+    pl.s = svg_open(p->out, "plane-svg", PLANE_HEIGHT, "Cost against misses",
+                    "One point per policy: cost over the test span across, share of steps over the latency target up. "
+                    "The table below holds the same numbers.");
+    put_regions(&pl);
+    put_y_grid(&pl);
+    svg_grid_x(&pl.s, &pl.x, money_label);
+    if (p->d->eval->slo_violation_max > 0) {
+        char text[80];
+        (void)snprintf(text, sizeof text, "target: at most %.40s", fmt_percent(p->d->eval->slo_violation_max).s);
+        svg_rule_y(&pl.s, &pl.y, p->d->eval->slo_violation_max, "slo", text);
+    }
+    put_points(&pl, &ls);
+    put_fronts(&pl, &ls);
+    put_labels(&pl, &ls, 980, "wide");
+    put_labels(&pl, &ls, 310, "narrow");
+    svg_close(&pl.s);
+    buf_str(p->out, "</div><p class=\"axis\">Cost over the test span</p></figure>\n");
+    page_section_end(p);
+}
