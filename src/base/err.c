@@ -4,23 +4,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum err_code err_set(struct err *e, enum err_code code, const char *fmt, ...)
+void err_set_text(struct err *e, enum err_code code, const char *fmt, ...)
 {
     if (!e)
-        return code;
+        return;
     va_list ap;
     va_start(ap, fmt);
     e->code = code;
     e->sys = 0;
     (void)vsnprintf(e->msg, sizeof e->msg, fmt, ap);
     va_end(ap);
-    return code;
 }
 
-enum err_code err_sys(struct err *e, int sys, const char *fmt, ...)
+void err_sys_text(struct err *e, int sys, const char *fmt, ...)
 {
     if (!e)
-        return ERR_IO;
+        return;
     va_list ap;
     va_start(ap, fmt);
     e->code = ERR_IO;
@@ -29,7 +28,6 @@ enum err_code err_sys(struct err *e, int sys, const char *fmt, ...)
     va_end(ap);
     if (n >= 0 && (size_t)n < sizeof e->msg)
         (void)snprintf(e->msg + n, sizeof e->msg - (size_t)n, ": %s", strerror(sys));
-    return ERR_IO;
 }
 
 enum err_code err_wrap(struct err *e, const char *fmt, ...)

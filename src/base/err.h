@@ -40,10 +40,24 @@ struct err {
     char msg[512];
 };
 
-/* Each sets or prefixes the text and returns the code it leaves.  err_sys adds strerror(sys). */
-enum err_code err_set(struct err *e, enum err_code code, const char *fmt, ...) PRINTF_LIKE(3, 4);
-enum err_code err_sys(struct err *e, int sys, const char *fmt, ...) PRINTF_LIKE(3, 4);
+/* Each sets or prefixes the text and returns the code it leaves.  err_sys adds strerror(sys).
+ *     enum err_code err_set(struct err *e, enum err_code code, const char *fmt, ...);
+ *     enum err_code err_sys(struct err *e, int sys, const char *fmt, ...);
+ * are macros so that the compiler sees the code returned, and can tell which outputs are set after success. */
 enum err_code err_wrap(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
+#define err_set(e, code, ...)                                                                      \
+    __extension__({                                                                                \
+        const enum err_code err_code_ = (code);                                                    \
+        err_set_text((e), err_code_, __VA_ARGS__);                                                 \
+        err_code_;                                                                                 \
+    })
+#define err_sys(e, sys, ...)                                                                       \
+    __extension__({                                                                                \
+        err_sys_text((e), (sys), __VA_ARGS__);                                                     \
+        ERR_IO;                                                                                    \
+    })
+void err_set_text(struct err *e, enum err_code code, const char *fmt, ...) PRINTF_LIKE(3, 4);
+void err_sys_text(struct err *e, int sys, const char *fmt, ...) PRINTF_LIKE(3, 4);
 const char *err_code_text(enum err_code code);
 
 /* Guards our own bugs; stays on in release builds.  Outside data never reaches it. */
