@@ -3,8 +3,8 @@
  * Two sources, one table: Erlang-C (M/M/c response-time quantiles, c = units x slots) or a measured
  * curve (load per unit -> p50, p99; monotone cubic through the points, Fritsch & Carlson 1980).
  * The table answers in O(1) by linear interpolation, so the simulator and the policies share it.
- * Above rho_max the stationary formula stops meaning anything within 15 s: the table is capped there and
- * what cannot be served becomes backlog, which the simulator carries over and adds as waiting time. */
+ * Above rho_max the stationary formula stops meaning anything within 15 s: the table is capped there
+ * and what cannot be served becomes backlog, which the simulator carries over and adds as waiting. */
 #ifndef MODEL_LATENCY_H
 #define MODEL_LATENCY_H
 

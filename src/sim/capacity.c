@@ -15,6 +15,17 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
+/* One instruction each; fminf() is a call because of its rules for NaN. */
+INLINE float min_f(float a, float b)
+{
+    return a < b ? a : b;
+}
+
+INLINE float max_f(float a, float b)
+{
+    return a > b ? a : b;
+}
+
 /* ---- units
  * ---------------------------------------------------------------------------------------- */
 
@@ -182,7 +193,7 @@ INLINE float tail_over(float p50, float p99, float limit)
 }
 
 struct service {
-    float arrivals, served, dropped;
+    float qps, arrivals, served, dropped;
     float use;            /* of the ready units, 0..1 */
     float p50, p99, over; /* over: fraction of the arrivals over the target */
 };
@@ -192,15 +203,15 @@ struct service {
 INLINE void add_waiting(const struct capsim *s, const struct capsim_world *w, float before,
                         float capacity, struct service *r)
 {
-    float slo = (float)w->spec.slo_p99_ms, worst = w->timeout_ms;
+    float slo = w->slo_ms, worst = w->timeout_ms;
     float ms_per_request = w->dt_s * 1000 / capacity;
-    float w0 = fminf(before * ms_per_request, worst),
-          w1 = fminf(s->backlog * ms_per_request, worst);
+    float w0 = min_f(before * ms_per_request, worst),
+          w1 = min_f(s->backlog * ms_per_request, worst);
     float over = tail_over(r->p50, r->p99, slo - w0) + tail_over(r->p50, r->p99, slo - w1) +
                  4 * tail_over(r->p50, r->p99, slo - 0.5f * (w0 + w1));
     r->over = over * (1.0f / 6); /* Simpson over the step */
     r->p50 += 0.5f * (w0 + w1);
-    r->p99 += fmaxf(w0, w1);
+    r->p99 += max_f(w0, w1);
 }
 
 /* Requests older than the time-out leave: what remains arrived within it (first in, first out). */
@@ -212,7 +223,7 @@ INLINE float drop_old(struct capsim *s, const struct capsim_world *w)
         young += s->past_arrivals[(s->step - i) & MASK];
     if (w->timeout_rest > 0)
         young += w->timeout_rest * s->past_arrivals[(s->step - w->timeout_steps) & MASK];
-    float dropped = fmaxf(s->backlog - young, 0);
+    float dropped = max_f(s->backlog - young, 0);
     s->backlog -= dropped;
     return dropped;
 }
@@ -240,13 +251,13 @@ INLINE float slow_factor(const struct capsim *s, const struct capsim_world *w)
     return factor;
 }
 
-INLINE struct service serve(struct capsim *s, const struct capsim_world *w, float demand)
+INLINE struct service serve(struct capsim *s, const struct capsim_world *w, float qps)
 {
-    struct service r = {.arrivals = demand * w->dt_s};
+    struct service r = {.qps = qps, .arrivals = qps * w->dt_s};
     float before = s->backlog, offered = before + r.arrivals;
     float capacity = (float)s->units_ready * w->unit_requests;
     s->past_arrivals[s->step & (CAPSIM_TIMEOUT_STEPS_MAX - 1)] = r.arrivals;
-    r.served = fminf(offered, capacity);
+    r.served = min_f(offered, capacity);
     s->backlog = offered - r.served;
     if (__builtin_expect(s->backlog > 0, 0))
         r.dropped = drop_old(s, w);
@@ -259,7 +270,7 @@ INLINE struct service serve(struct capsim *s, const struct capsim_world *w, floa
         return r;
     }
     float rho = offered / capacity;
-    r.use = fminf(rho, 1);
+    r.use = min_f(rho, 1);
     read_latency(w->spec.latency, w, s->units_ready, rho, &r);
     if (__builtin_expect(s->faults != 0, 0)) {
         float slow = slow_factor(s, w);
@@ -268,9 +279,9 @@ INLINE struct service serve(struct capsim *s, const struct capsim_world *w, floa
     }
     if (__builtin_expect(before + s->backlog > 0, 0)) {
         add_waiting(s, w, before, capacity, &r);
-        r.over = fmaxf(r.over, fminf(r.dropped, r.arrivals) / fmaxf(r.arrivals, 1e-9f));
+        r.over = max_f(r.over, min_f(r.dropped, r.arrivals) / max_f(r.arrivals, 1e-9f));
     } else {
-        r.over = tail_over(r.p50, r.p99, (float)w->spec.slo_p99_ms);
+        r.over = tail_over(r.p50, r.p99, w->slo_ms);
     }
     return r;
 }
@@ -291,11 +302,11 @@ INLINE void write_gauges(const struct capsim_world *w, uint32_t faults, float *r
 INLINE void record(struct capsim *s, const struct capsim_world *w, const struct service *r)
 {
     float *row = s->ring[s->step & (CAPSIM_WINDOW - 1)];
-    float idle = (float)w->cfg.gpu_idle_frac;
+    float idle = w->gpu_idle;
     float gpu = s->units_ready ? idle + (1 - idle) * r->use : 0;
     row[CAPSIM_V_GPU] = gpu;
-    row[CAPSIM_V_CPU] = fminf(gpu * (float)w->cfg.cpu_per_gpu, 1);
-    row[CAPSIM_V_QPS] = r->arrivals / w->dt_s;
+    row[CAPSIM_V_CPU] = min_f(gpu * w->cpu_per_gpu, 1);
+    row[CAPSIM_V_QPS] = r->qps;
     row[CAPSIM_V_P50] = r->p50;
     row[CAPSIM_V_P99] = r->p99;
     row[CAPSIM_V_QUEUE] = s->backlog;
@@ -351,9 +362,9 @@ INLINE void view_values(struct capsim *s, const struct capsim_world *w, struct c
     for (int i = 0; i < CAPSIM_V_COUNT; i++)
         mean[i] = ((s->ring[0][i] + s->ring[1][i]) + (s->ring[2][i] + s->ring[3][i])) * 0.25f;
     v->value[FIELD_GPU_UTIL] = mean[CAPSIM_V_GPU];
-    v->value[FIELD_GPU_MEM_UTIL] = (float)w->cfg.gpu_mem_frac;
+    v->value[FIELD_GPU_MEM_UTIL] = w->gpu_mem;
     v->value[FIELD_CPU_UTIL] = mean[CAPSIM_V_CPU];
-    v->value[FIELD_MEM_UTIL] = (float)w->cfg.mem_frac;
+    v->value[FIELD_MEM_UTIL] = w->mem;
     v->value[FIELD_QPS] = mean[CAPSIM_V_QPS];
     v->value[FIELD_P50_LATENCY_MS] = mean[CAPSIM_V_P50];
     v->value[FIELD_P99_LATENCY_MS] = mean[CAPSIM_V_P99];
@@ -427,7 +438,7 @@ INLINE void step_groups(struct capsim *s, const struct capsim_world *w,
         .miss_requests_frac = r.over,
         .cost_usd = (float)s->units_requested * w->step_cost_usd,
         .units_billed = s->units_requested,
-        .miss = r.p99 > (float)w->spec.slo_p99_ms,
+        .miss = r.p99 > w->slo_ms,
         .barred = t->barred && t->barred[s->step],
     };
     turn(s, w, t, n_groups, v);

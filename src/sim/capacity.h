@@ -88,7 +88,8 @@ struct capsim_world {
     float step_cost_usd; /* of one unit */
     float unit_requests; /* one unit's capacity in one step */
     float bins_per_rho;
-    float timeout_ms;
+    float timeout_ms, slo_ms;
+    float gpu_idle, cpu_per_gpu, gpu_mem, mem;
     int32_t timeout_steps;
     float timeout_rest; /* share of the step before those that still counts */
     int32_t n_groups;   /* ceil(units_max / 64) */

@@ -167,6 +167,11 @@ static void fill_service(struct capsim_world *w)
     w->bins_per_rho = (float)(LATENCY_BINS / m->rho_max);
     double steps = w->cfg.timeout_s / (double)w->dt_s;
     w->timeout_ms = (float)(w->cfg.timeout_s * 1000);
+    w->slo_ms = (float)w->spec.slo_p99_ms;
+    w->gpu_idle = (float)w->cfg.gpu_idle_frac;
+    w->cpu_per_gpu = (float)w->cfg.cpu_per_gpu;
+    w->gpu_mem = (float)w->cfg.gpu_mem_frac;
+    w->mem = (float)w->cfg.mem_frac;
     w->timeout_steps = (int32_t)floor(steps + 1e-9);
     w->timeout_rest = (float)fmax(0, steps - w->timeout_steps);
 }
