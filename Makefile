@@ -83,8 +83,10 @@ $(B)/$(patsubst %/,%,$(1))/run: $(call obj,$(wildcard $(1)*_test.c)) $(call obj,
 endef
 $(foreach d,$(TEST_DIRS),$(eval $(call test_rule,$(d))))
 
-.PHONY: tests test-bins
+.PHONY: tests test-bins print-test-bins
 test-bins: $(TEST_BINS)
+print-test-bins:
+	@echo $(TEST_BINS)
 tests: build/sluice $(TEST_BINS)
 	tools/run_tests $(TEST_BINS)
 
