@@ -1,10 +1,12 @@
 /* file_write.c - atomic writes and path helpers.
  *
  * Temporary names are "<path>.tmp-<pid>-<n>", opened O_EXCL in the folder of the target, so the
- * rename never crosses a file system.  The target keeps its mode; a new file gets 0644 under umask. */
+ * rename never crosses a file system.  The target keeps its mode; a new file gets 0644 under umask.
+ * A symbolic link stays, its target is replaced.  A device or pipe is written in place. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -18,6 +20,7 @@ struct file_writer {
     int fd;
     char *path, *tmp, *dir;
     bool committed;
+    bool in_place;
 };
 
 static char *dir_of(const char *path)
@@ -31,12 +34,22 @@ static char *dir_of(const char *path)
     return dir;
 }
 
+/* A device or pipe has no old content to keep: no temporary, no rename. */
+static enum err_code open_in_place(struct file_writer *w, struct err *e)
+{
+    w->fd = open(w->path, O_WRONLY | O_CLOEXEC);
+    w->in_place = true;
+    return w->fd < 0 ? err_sys(e, errno, "write %s", w->path) : ERR_OK;
+}
+
 static enum err_code open_tmp(struct file_writer *w, struct err *e)
 {
     struct stat st;
     bool exists = stat(w->path, &st) == 0;
     if (exists && S_ISDIR(st.st_mode))
         return err_sys(e, EISDIR, "write %s", w->path);
+    if (exists && !S_ISREG(st.st_mode))
+        return open_in_place(w, e);
     size_t size = strlen(w->path) + 48;
     w->tmp = mem_zero(size, 1);
     for (int i = 0; i < TRIES && w->fd < 0; i++) {
@@ -59,8 +72,9 @@ enum err_code file_writer_open(const char *path, struct file_writer **out, struc
 {
     struct file_writer *w = mem_zero(1, sizeof *w);
     w->fd = -1;
-    w->path = mem_strdup(path);
-    w->dir = dir_of(path);
+    char *real = realpath(path, NULL); /* follows links; NULL for a new file */
+    w->path = real ? real : mem_strdup(path);
+    w->dir = dir_of(w->path);
     *out = NULL;
     enum err_code rc = open_tmp(w, e);
     if (rc)
@@ -99,12 +113,15 @@ static enum err_code sync_dir(const struct file_writer *w, struct err *e)
 enum err_code file_writer_commit(struct file_writer *w, struct err *e)
 {
     ASSERT(!w->committed && w->fd >= 0);
-    if (fsync(w->fd) != 0)
+    if (!w->in_place && fsync(w->fd) != 0)
         return err_sys(e, errno, "write %s: flush", w->path);
     int fd = w->fd;
     w->fd = -1;
     if (close(fd) != 0)
         return err_sys(e, errno, "write %s: close", w->path);
+    w->committed = w->in_place;
+    if (w->in_place)
+        return ERR_OK;
     if (rename(w->tmp, w->path) != 0)
         return err_sys(e, errno, "write %s: rename %s", w->path, w->tmp);
     w->committed = true;
