@@ -1,0 +1,544 @@
+#include "history/import.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "history/clean.h"
+#include "history/file.h"
+#include "history/import_priv.h"
+#include "history/table.h"
+
+static const struct importer *const importers[] = {&import_csv, &import_prometheus, &import_genai,
+                                                    &import_azure_llm};
+
+static const char *const stamp_names[] = {"start", "end", NULL};
+static const char *const combine_names[] = {"auto", "last", "sum", "mean", "max", "min", NULL};
+static const char *const time_names[] = {"auto", "s", "ms", "us", "ns", "rfc3339", "local", "row", NULL};
+static const char *const delimiter_names[] = {"auto", "comma", "semicolon", "tab", "pipe", NULL};
+static const char *const header_names[] = {"auto", "yes", "no", NULL};
+static const char *const measure_names[] = {"requests", "prompt_tokens", "output_tokens", "tokens", NULL};
+
+#define C struct import_cfg
+#define FIELD_ROW(id, text)                                                                        \
+    OPT_STRING(C, field[FIELD_##id], text, NULL,                                                   \
+               "csv: column or sum of columns (a+b); prometheus: series selector", .metavar = "WHAT")
+
+static const struct opt_row rows[] = {
+    FIELD_ROW(QPS, "qps"),
+    FIELD_ROW(GPU_UTIL, "gpu_util"),
+    FIELD_ROW(GPU_MEM_UTIL, "gpu_mem_util"),
+    FIELD_ROW(CPU_UTIL, "cpu_util"),
+    FIELD_ROW(MEM_UTIL, "mem_util"),
+    FIELD_ROW(P50_LATENCY_MS, "p50_latency_ms"),
+    FIELD_ROW(P99_LATENCY_MS, "p99_latency_ms"),
+    FIELD_ROW(QUEUE_LEN, "queue_len"),
+    FIELD_ROW(UNITS_READY, "units_ready"),
+    FIELD_ROW(UNITS_TOTAL, "units_total"),
+    OPT_STRING(C, workload, "workload", NULL, "id of the workload; the first file's name without it",
+               .metavar = "ID"),
+    OPT_STRING(C, task_type, "task_type", "service", "type of the workload"),
+    OPT_STRING(C, zone, "zone", "UTC", "IANA zone of local times and of calendar features"),
+    OPT_DURATION(C, step_us, "step", "0s", "0s", "366d", "time between samples; 0s detects it"),
+    OPT_ENUM(C, stamp, "stamp", "start", stamp_names, "which end of its step a time marks"),
+    OPT_DURATION(C, zero_gap_us, "zero_gap", "0s", "0s", "366d",
+                 "zeros of a load in runs at least this long are gaps; 0s keeps them"),
+    OPT_STRINGS(C, scale, "scale", NULL, "multiply a field: gpu_util=0.01", .metavar = "FIELD=K"),
+    OPT_STRINGS(C, offset, "offset", NULL, "add to a field, after scale: cpu_util=-0.1",
+                .metavar = "FIELD=K"),
+    OPT_STRINGS(C, per_step, "per_step", NULL, "fields that are counts per step: they become rates per second",
+                .metavar = "FIELD"),
+    OPT_STRINGS(C, counter, "counter", NULL, "fields that only grow: they become rates, resets handled",
+                .metavar = "FIELD"),
+    OPT_STRINGS(C, missing, "missing", NULL, "texts that stand for a missing value, besides empty, NA, null, -",
+                .metavar = "TEXT"),
+    OPT_ENUM(C, combine, "combine", "auto", combine_names,
+             "several values of a field in one step: auto keeps the last row and refuses several series"),
+    OPT_DOUBLE(C, max_bad_frac, "max_bad", "0.05", "0", "1", "fail when more than this share is wrong"),
+    OPT_BYTES(C, max_bytes, "max_bytes", "16GiB", "1B", "1024GiB", "most bytes of one file, decompressed"),
+    OPT_STRING(C, time, "time", NULL, "csv: column of the times, by name or number from 1", .metavar = "COLUMN"),
+    OPT_ENUM(C, time_format, "time_format", "auto", time_names,
+             "csv: epoch s, ms, us, ns; rfc3339; local (in zone); row: row number times step"),
+    OPT_STRING(C, start, "start", NULL, "csv: time of the first row where time_format is row",
+               .metavar = "TIME"),
+    OPT_ENUM(C, delimiter, "delimiter", "auto", delimiter_names, "csv: between columns"),
+    OPT_ENUM(C, header, "header", "auto", header_names, "csv: whether the first row names the columns"),
+    OPT_STRING(C, metric, "metric", NULL,
+               "csv, long form: column that says what a row measures; field options give its text",
+               .metavar = "COLUMN"),
+    OPT_STRING(C, value, "value", NULL, "csv, long form: column of the values", .metavar = "COLUMN"),
+    OPT_STRING(C, series, "series", NULL, "csv: column that tells pods apart; see combine", .metavar = "COLUMN"),
+    OPT_STRINGS(C, where, "where", NULL, "csv: keep only rows with this text in a column",
+                .metavar = "COLUMN=TEXT"),
+    OPT_BOOL(C, events, "events", "false", "csv: each row is one arrival; qps names its weight, if any"),
+    OPT_BOOL(C, undo_time_scale, "undo_time_scale", "false", "genai: divide time by 0.95, 57 s become 1 min"),
+    OPT_BOOL(C, api_requests, "api_requests", "false", "genai: count API requests too"),
+    OPT_BYTES(C, gpu_memory_bytes, "gpu_memory", "0B", "0B", "1024GiB",
+              "genai: memory of one GPU; without it gpu_mem_util is left out"),
+    OPT_ENUM(C, measure, "measure", "requests", measure_names, "azure-llm: what qps counts"),
+};
+#undef C
+
+static enum err_code split_field(const char *text, bool want_number, enum field *f, double *k,
+                                 struct err *e)
+{
+    const char *eq = strchr(text, '=');
+    char name[64];
+    size_t n = eq ? (size_t)(eq - text) : strlen(text);
+    if (n >= sizeof name)
+        return err_set(e, ERR_USAGE, "\"%.60s\": no such field", text);
+    memcpy(name, text, n);
+    name[n] = 0;
+    int found = field_find(name);
+    if (found < 0)
+        return err_set(e, ERR_USAGE, "\"%s\": no such field", name);
+    if (want_number && (!eq || !num_f64(eq + 1, strlen(eq + 1), k)))
+        return err_set(e, ERR_USAGE, "\"%.60s\": expected field=number", text);
+    if (!want_number && eq)
+        return err_set(e, ERR_USAGE, "\"%.60s\": expected a field", text);
+    *f = (enum field)found;
+    return ERR_OK;
+}
+
+static enum err_code check_fields(const struct opt_strings *list, bool want_number, const char *option,
+                                  struct err *e)
+{
+    for (size_t i = 0; i < list->n; i++) {
+        enum field f;
+        double k;
+        if (split_field(list->items[i], want_number, &f, &k, e))
+            return err_wrap(e, "%s", option);
+    }
+    return ERR_OK;
+}
+
+static enum err_code check_cfg(const void *p, struct err *e)
+{
+    const struct import_cfg *cfg = p;
+    enum err_code rc = check_fields(&cfg->scale, true, "scale", e);
+    if (!rc)
+        rc = check_fields(&cfg->offset, true, "offset", e);
+    if (!rc)
+        rc = check_fields(&cfg->per_step, false, "per_step", e);
+    if (!rc)
+        rc = check_fields(&cfg->counter, false, "counter", e);
+    return rc;
+}
+
+const struct opt_table import_table = {
+    .name = "import",
+    .help = "How files become a history.",
+    .rows = rows,
+    .n = ARRAY_LEN(rows),
+    .size = sizeof(struct import_cfg),
+    .check = check_cfg,
+};
+
+const char *import_format(size_t i)
+{
+    return i < ARRAY_LEN(importers) ? importers[i]->name : NULL;
+}
+
+const char *import_format_summary(size_t i)
+{
+    return i < ARRAY_LEN(importers) ? importers[i]->summary : NULL;
+}
+
+/* ---- shared by importers ------------------------------------------------------------------------ */
+
+static bool names_field(const struct opt_strings *list, enum field f)
+{
+    for (size_t i = 0; i < list->n; i++)
+        if (strcmp(list->items[i], field_get(f)->name) == 0)
+            return true;
+    return false;
+}
+
+/* The last entry for f, or dflt. */
+static double factor(const struct opt_strings *list, enum field f, double dflt)
+{
+    for (size_t i = 0; i < list->n; i++) {
+        enum field g;
+        double k;
+        if (!split_field(list->items[i], true, &g, &k, NULL) && g == f)
+            dflt = k;
+    }
+    return dflt;
+}
+
+enum err_code import_series(const struct import_cfg *cfg, struct raw *raw, enum field f, const char *label,
+                            size_t *index, struct err *e)
+{
+    enum err_code rc = raw_series_add(raw, f, label, index, e);
+    if (rc)
+        return rc;
+    struct raw_series *s = &raw->series[*index];
+    s->scale = factor(&cfg->scale, f, 1);
+    s->offset = factor(&cfg->offset, f, 0);
+    s->per_step = names_field(&cfg->per_step, f);
+    s->counter = names_field(&cfg->counter, f);
+    if (s->per_step && s->counter)
+        return err_set(e, ERR_USAGE, "%s is either a counter or a count per step", field_get(f)->name);
+    return ERR_OK;
+}
+
+enum raw_combine import_combine_rule(int combine)
+{
+    static const enum raw_combine rule[] = {[COMBINE_LAST] = RAW_LAST, [COMBINE_SUM] = RAW_SUM,
+                                            [COMBINE_MEAN] = RAW_MEAN, [COMBINE_MAX] = RAW_MAX,
+                                            [COMBINE_MIN] = RAW_MIN};
+    ASSERT(combine > COMBINE_AUTO && (size_t)combine < ARRAY_LEN(rule));
+    return rule[combine];
+}
+
+static bool is_missing(const struct import_cfg *cfg, struct csv_cell c)
+{
+    static const char *const markers[] = {"NA", "N/A", "n/a", "null", "NULL", "None", "none", "-"};
+    if (c.n == 0)
+        return true;
+    for (size_t i = 0; i < ARRAY_LEN(markers); i++)
+        if (csv_cell_is(c, markers[i]))
+            return true;
+    for (size_t i = 0; i < cfg->missing.n; i++)
+        if (csv_cell_is(c, cfg->missing.items[i]))
+            return true;
+    return false;
+}
+
+/* NaN, infinities and numbers past the range of a double: what strtod knows and num_f64 refuses. */
+static bool odd_number(struct raw *raw, struct csv_cell c, uint32_t file, uint64_t line, double *v)
+{
+    char text[400], *end;
+    if (c.n == 0 || c.n >= sizeof text || memchr(c.p, 0, c.n) || c.p[0] == ' ')
+        return false;
+    memcpy(text, c.p, c.n);
+    text[c.n] = 0;
+    if (strpbrk(text, "xXpP("))
+        return false;
+    *v = strtod(text, &end);
+    if (*end != 0)
+        return false;
+    if (!isinf(*v) || strpbrk(text, "nN")) /* "inf", "NaN" */
+        return true;
+    raw_tally(raw, TALLY_HUGE, file, line); /* 1e999 */
+    return false;
+}
+
+bool import_number(const struct import_cfg *cfg, struct raw *raw, struct csv_cell c, uint32_t file,
+                   uint64_t line, double *v)
+{
+    if (cfg->missing.n > 0 && is_missing(cfg, c)) { /* a marker may look like a number: -1 */
+        raw_tally(raw, TALLY_EMPTY, file, line);
+        return false;
+    }
+    if (num_f64(c.p, c.n, v))
+        return true;
+    if (is_missing(cfg, c)) {
+        raw_tally(raw, TALLY_EMPTY, file, line);
+        return false;
+    }
+    uint64_t huge = raw->report.tally[TALLY_HUGE].count;
+    if (odd_number(raw, c, file, line, v))
+        return true;
+    if (raw->report.tally[TALLY_HUGE].count == huge)
+        raw_tally(raw, TALLY_BAD_NUMBER, file, line);
+    return false;
+}
+
+bool import_time(struct raw *raw, struct time_reader *tr, struct csv_cell c, uint32_t file, uint64_t line,
+                 int64_t *us)
+{
+    switch (time_read(tr, c.p, c.n, us)) {
+    case TIME_OK:
+        return true;
+    case TIME_OK_GAP:
+        raw_tally(raw, TALLY_CLOCK_GAP, file, line);
+        return true;
+    case TIME_OK_REPEAT:
+        raw_tally(raw, TALLY_CLOCK_REPEAT, file, line);
+        return true;
+    case TIME_BAD:
+        raw_tally(raw, TALLY_BAD_TIME, file, line);
+        return false;
+    case TIME_OUT_OF_RANGE:
+        raw_tally(raw, TALLY_TIME_RANGE, file, line);
+        return false;
+    }
+    return false;
+}
+
+/* Names of columns for a message, as far as they fit; odd bytes become '?'. */
+static void list_columns(const struct csv_cell *head, size_t n, char *out, size_t size)
+{
+    size_t used = 0;
+    out[0] = 0;
+    for (size_t i = 0; i < n && used + 8 < size; i++) {
+        int len = (int)(head[i].n < 40 ? head[i].n : 40);
+        int got = snprintf(out + used, size - used, "%s%.*s", i ? ", " : "", len, head[i].p);
+        used += got > 0 ? (size_t)got : 0;
+    }
+    for (char *p = out; *p; p++)
+        if ((unsigned char)*p < 0x20 || (unsigned char)*p >= 0x7f)
+            *p = '?';
+}
+
+enum err_code import_column(const struct csv_cell *head, size_t n, const char *name, size_t *index,
+                            struct err *e)
+{
+    uint64_t number;
+    char columns[300];
+    for (size_t i = 0; i < n; i++)
+        if (csv_cell_is(head[i], name)) {
+            *index = i;
+            return ERR_OK;
+        }
+    if (num_u64(name, strlen(name), &number) && number >= 1 && number <= n) {
+        *index = (size_t)number - 1;
+        return ERR_OK;
+    }
+    list_columns(head, n, columns, sizeof columns);
+    return err_set(e, ERR_MISSING, "no column \"%.60s\"; there are: %s", name, columns);
+}
+
+const char *import_path_field(const char *path, int *field)
+{
+    char name[32];
+    size_t n = strcspn(path, "=/");
+    *field = -1;
+    if (path[n] != '=' || n >= sizeof name)
+        return path;
+    memcpy(name, path, n);
+    name[n] = 0;
+    *field = field_find(name);
+    return *field >= 0 ? path + n + 1 : path;
+}
+
+/* ---- running ------------------------------------------------------------------------------------ */
+
+static const char *const common[] = {"workload", "task_type", "zone",    "step",    "stamp",   "zero_gap",
+                                     "scale",    "offset",    "missing", "combine", "max_bad", "max_bytes",
+                                     NULL};
+
+static bool in_list(const char *const *list, const char *name)
+{
+    for (; *list; list++)
+        if (strcmp(*list, name) == 0)
+            return true;
+    return false;
+}
+
+/* An option of another format that differs from its default is a mistake. */
+static enum err_code check_uses(const struct importer *im, const struct import_cfg *cfg, struct err *e)
+{
+    struct import_cfg plain;
+    struct buf a = buf_init(1 << 20), b = buf_init(1 << 20);
+    enum err_code rc = ERR_OK;
+    opt_init(&import_table, &plain);
+    for (size_t i = 0; i < ARRAY_LEN(rows) && !rc; i++) {
+        if (in_list(common, rows[i].name) || in_list(im->uses, rows[i].name))
+            continue;
+        buf_clear(&a);
+        buf_clear(&b);
+        opt_value(&rows[i], cfg, &a);
+        opt_value(&rows[i], &plain, &b);
+        if (a.n != b.n || memcmp(a.p, b.p, a.n) != 0)
+            rc = err_set(e, ERR_USAGE, "option %s does not apply to format %s", rows[i].name, im->name);
+    }
+    opt_fini(&import_table, &plain);
+    buf_fini(&a);
+    buf_fini(&b);
+    return rc;
+}
+
+static const struct importer *importer_find(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_LEN(importers); i++)
+        if (strcmp(importers[i]->name, name) == 0)
+            return importers[i];
+    return NULL;
+}
+
+static enum err_code unknown_format(const char *name, struct err *e)
+{
+    struct buf list = buf_init(4096);
+    for (size_t i = 0; i < ARRAY_LEN(importers); i++)
+        buf_fmt(&list, "%s%s", i ? ", " : "", importers[i]->name);
+    enum err_code rc = err_set(e, ERR_USAGE, "unknown format \"%.40s\": %s", name, list.p);
+    buf_fini(&list);
+    return rc;
+}
+
+static enum err_code check_wrong(const struct import_cfg *cfg, const struct import_report *r, struct err *e)
+{
+    uint64_t wrong = report_wrong(r), of = r->values > r->rows ? r->values : r->rows;
+    enum tally_id worst = report_worst(r);
+    if (worst == TALLY_COUNT || (double)wrong <= cfg->max_bad_frac * (double)of)
+        return ERR_OK;
+    const struct tally *t = &r->tally[worst];
+    const char *advice = worst == TALLY_ABOVE_ONE    ? "; if it is per cent, scale it by 0.01"
+                         : worst == TALLY_BAD_NUMBER ? "; is it the right column?"
+                         : worst == TALLY_BAD_TIME   ? "; is it the right time column and format?"
+                                                     : "";
+    return err_set(e, ERR_RANGE, "%.3g %% of what was read is wrong (max_bad allows %.3g %%); mostly %s (%" PRIu64
+                   ", first at %s:%" PRIu64 ")%s",
+                   of ? 100 * (double)wrong / (double)of : 100.0, 100 * cfg->max_bad_frac,
+                   tally_info(worst)->text, t->count, t->file[0] ? t->file : "line", t->line, advice);
+}
+
+/* "data/nasa_jul95_1m.csv.gz" -> "nasa_jul95_1m". */
+static void default_workload(const char *path, char *out, size_t size)
+{
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/')
+        n--;
+    size_t at = n;
+    while (at > 0 && path[at - 1] != '/')
+        at--;
+    size_t len = strcspn(path + at, "./");
+    if (len == 0 || at + len > n)
+        len = n - at;
+    (void)snprintf(out, size, "%.*s", (int)(len < size ? len : size - 1), path + at);
+}
+
+static enum err_code set_ids(const struct import_cfg *cfg, const char *path, struct history *h,
+                             struct err *e)
+{
+    int ignored;
+    if (cfg->workload && strlen(cfg->workload) >= sizeof h->workload_id)
+        return err_set(e, ERR_LIMIT, "workload: at most %zu bytes", sizeof h->workload_id - 1);
+    if (strlen(cfg->task_type) >= sizeof h->task_type)
+        return err_set(e, ERR_LIMIT, "task_type: at most %zu bytes", sizeof h->task_type - 1);
+    if (strlen(cfg->zone) >= sizeof h->zone)
+        return err_set(e, ERR_LIMIT, "zone: at most %zu bytes", sizeof h->zone - 1);
+    if (cfg->workload)
+        (void)snprintf(h->workload_id, sizeof h->workload_id, "%s", cfg->workload);
+    else
+        default_workload(import_path_field(path, &ignored), h->workload_id, sizeof h->workload_id);
+    (void)snprintf(h->task_type, sizeof h->task_type, "%s", cfg->task_type);
+    (void)snprintf(h->zone, sizeof h->zone, "%s", cfg->zone);
+    return ERR_OK;
+}
+
+static enum err_code read_and_clean(const struct importer *im, const struct import_cfg *cfg,
+                                    const struct tz *zone, char *const *paths, size_t n, struct raw *raw,
+                                    struct history *out, struct err *e)
+{
+    struct clean_cfg cc = {.step_us = cfg->step_us ? cfg->step_us : im->default_step_us,
+                           .zero_gap_us = cfg->zero_gap_us,
+                           .stamps_end = cfg->stamp == 1};
+    enum err_code rc = im->run(cfg, zone, paths, n, raw, e);
+    if (!rc)
+        rc = check_wrong(cfg, &raw->report, e);
+    if (!rc)
+        rc = clean(&cc, raw, out, e);
+    if (rc)
+        return rc;
+    rc = check_wrong(cfg, &raw->report, e); /* rates and sums can leave the range too */
+    if (!rc)
+        rc = set_ids(cfg, paths[0], out, e);
+    if (rc)
+        history_close(out);
+    return rc;
+}
+
+enum err_code import_run(const char *format, const struct import_cfg *cfg, char *const *paths,
+                         size_t n_paths, struct history *out, struct import_report *report, struct err *e)
+{
+    const struct importer *im = importer_find(format);
+    struct tz *zone = NULL;
+    struct raw raw;
+    memset(out, 0, sizeof *out);
+    report_init(report);
+    if (!im)
+        return unknown_format(format, e);
+    if (n_paths == 0)
+        return err_set(e, ERR_USAGE, "import %s: no file given", format);
+    enum err_code rc = check_uses(im, cfg, e);
+    if (!rc)
+        rc = check_cfg(cfg, e);
+    if (!rc && strcmp(cfg->zone, "UTC") != 0)
+        rc = tz_load(cfg->zone, &zone, e);
+    if (rc)
+        return rc;
+    raw_init(&raw);
+    rc = read_and_clean(im, cfg, zone, paths, n_paths, &raw, out, e);
+    *report = raw.report;
+    raw_fini(&raw);
+    tz_free(zone);
+    return rc ? err_wrap(e, "import %s", format) : ERR_OK;
+}
+
+/* ---- scenarios ---------------------------------------------------------------------------------- */
+
+#define S struct history_source
+static const struct opt_row source_rows[] = {
+    OPT_STRING(S, file, "file", NULL, "history file made by `sluice import`"),
+    OPT_STRING(S, format, "format", NULL, "import instead: csv, prometheus, genai, azure-llm"),
+    OPT_STRINGS(S, paths, "paths", NULL, "files or folders to import"),
+    OPT_SUB(S, options, "options", &import_table, "how to import them"),
+};
+#undef S
+
+static enum err_code check_source(const void *p, struct err *e)
+{
+    const struct history_source *s = p;
+    if (s->file && (s->format || s->paths.n > 0))
+        return err_set(e, ERR_INVAL, "give either file, or format and paths");
+    if (!s->file && (!s->format || s->paths.n == 0))
+        return err_set(e, ERR_INVAL, "give file, or format and paths");
+    if (s->format && !importer_find(s->format))
+        return unknown_format(s->format, e);
+    return ERR_OK;
+}
+
+const struct opt_table history_source_table = {
+    .name = "history",
+    .help = "Where measurements come from.",
+    .rows = source_rows,
+    .n = ARRAY_LEN(source_rows),
+    .size = sizeof(struct history_source),
+    .check = check_source,
+};
+
+/* file_beside() that keeps a "field=" in front. */
+static char *path_beside(const char *near, const char *name)
+{
+    int f;
+    const char *path = import_path_field(name, &f);
+    char *full = file_beside(near, path);
+    if (f < 0)
+        return full;
+    struct buf b = buf_init(1 << 20);
+    buf_fmt(&b, "%s=%s", field_get((enum field)f)->name, full);
+    mem_free(full);
+    return buf_take(&b);
+}
+
+enum err_code history_load(const struct history_source *s, const char *beside, struct history *out,
+                           struct import_report *report, struct err *e)
+{
+    memset(out, 0, sizeof *out);
+    enum err_code rc = check_source(s, e);
+    if (rc)
+        return rc;
+    const char *near = beside ? beside : "";
+    if (s->file) {
+        char *path = file_beside(near, s->file);
+        rc = history_open(path, out, report, e);
+        mem_free(path);
+        return rc;
+    }
+    char **paths = mem_zero(s->paths.n, sizeof *paths);
+    for (size_t i = 0; i < s->paths.n; i++)
+        paths[i] = path_beside(near, s->paths.items[i]);
+    rc = import_run(s->format, &s->options, paths, s->paths.n, out, report, e);
+    for (size_t i = 0; i < s->paths.n; i++)
+        mem_free(paths[i]);
+    mem_free(paths);
+    return rc;
+}
