@@ -46,9 +46,10 @@ struct capacity_config {
     struct guard_options guard;
     bool guarded;
     struct policy_use main;
-    struct policy_use base; /* what a learned policy's action shifts (ppo_options.base) */
-    struct policy_use rule; /* run beside, for the record: what the rule policy would have done */
-    struct nn_policy *net;  /* borrowed; NULL: ppo cannot decide on its own (training) */
+    struct policy_use base;  /* what a learned policy's action shifts (ppo_options.base) */
+    struct policy_use rule;  /* run beside, for the record: what the rule policy would have done */
+    struct outlook *outlook; /* borrowed; for policy outlook, alone or as the base */
+    struct nn_policy *net;   /* borrowed; NULL: ppo cannot decide on its own (training) */
 
     /* Filled by capacity_config_finish. */
     int step_units;                          /* max(1, ceil(max/64)) */
@@ -57,7 +58,10 @@ struct capacity_config {
     int steps_1min, steps_5min;
     int flap_budget_units;
     int64_t start_budget_us, up_bucket_us;
-    float inv_start, inv_slo, inv_max;
+    int warm_mid, warm_old; /* first age bins of the second and last third of a start-up */
+    float level_gain;       /* of the 30-min mean, per step */
+    float inv_slo, inv_max, inv_flap;
+    float inv_out, inv_in, inv_watch, inv_breaker, inv_hold; /* 1/us of guard waits; 0 if none */
     float load_top;                    /* load the largest size serves within target */
     float need_scale;                  /* grid cells per request/s */
     uint16_t need_grid[NEED_GRID + 1]; /* units that serve the lower edge of a cell */
@@ -88,6 +92,10 @@ struct capacity_state {
     struct sense_state sense;
     union policy_memory memory, base_memory, rule_memory;
 };
+
+/* A view of an unmeasured target: everything missing, no forecast, no claims, whole budget,
+ * weights 1. */
+void capacity_view_init(const struct capacity_config *cfg, struct capacity_view *view);
 
 void capacity_state_init(const struct capacity_config *cfg, struct capacity_state *s);
 /* Copies what this configuration uses. */

@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "base/opt.h"
 #include "base/rng.h"
+#include "decide/outlook.h"
 #include "model/capacity.h"
 
 struct capacity_config;
@@ -29,7 +30,7 @@ struct static_options {
 
 struct threshold_options {
     double cpu_frac, gpu_frac, queue, low_frac;
-    int64_t step_units, hold_us; /* a threshold must be crossed for hold_us; 0 acts at once */
+    int64_t step_units, wait_us; /* after an action */
 };
 
 enum hpa_select { HPA_SELECT_MAX, HPA_SELECT_MIN, HPA_SELECT_DISABLED };
@@ -60,15 +61,16 @@ struct predictive_options {
 };
 
 struct mpc_options {
-    double margin;      /* headroom on the smoothed level: demand x (1 + margin) is planned for */
-    double quantile;    /* weight of the forecast's upper end, 0 mean .. 1 hi80 */
-    double trust;       /* 0 newest level only .. 1 forecast's shape */
-    int64_t lead_us;    /* 0: the measured start-up */
-    int64_t horizon_us; /* demand until then must be served before units go */
-    int64_t smooth_us;  /* time constant of the level */
-    int64_t hold_us;    /* need must be lower for this long before units go */
-    double lambda;      /* price of one violated step, in unit-steps, scales the margin with risk */
-    double churn;       /* a scale-in must save this many unit-steps per unit stopped */
+    double lambda; /* price of one missed step, in unit-steps: the trade of cost against misses */
+    double margin; /* added to the expected demand before its spread */
+    double spread; /* multiplies the measured spread of the prediction */
+    double trust;  /* 0: newest level only .. 1: level times the forecast's shape */
+    double hour_trust;    /* 0 .. 1: minute-of-the-hour pattern of the prediction's errors */
+    int64_t lead_us;      /* 0: start-up plus two steps */
+    int64_t horizon_us;   /* units stay if demand expected within it needs them */
+    int64_t smooth_us;    /* time constant of the level */
+    int64_t hold_us;      /* the plan must be lower for this long before units go */
+    double deadband_frac; /* smallest scale-in, of the current size */
 };
 
 struct foresight_options {
@@ -76,7 +78,13 @@ struct foresight_options {
     int64_t down_window_us;
 };
 
-enum ppo_base { PPO_BASE_NONE, PPO_BASE_MPC, PPO_BASE_PREDICTIVE };
+struct outlook_options {
+    double lambda;      /* price of one violated step, in unit-steps */
+    int64_t hold_us;    /* the plan must be lower for this long before units go */
+    double budget_gain; /* how strongly lambda follows the error budget */
+};
+
+enum ppo_base { PPO_BASE_NONE, PPO_BASE_MPC, PPO_BASE_PREDICTIVE, PPO_BASE_OUTLOOK };
 enum ppo_residual { PPO_RESIDUAL_UNITS, PPO_RESIDUAL_MARGIN };
 enum ppo_on_error { PPO_ON_ERROR_HOLD, PPO_ON_ERROR_BASELINE };
 struct ppo_options {
@@ -94,6 +102,7 @@ union policy_options {
     struct predictive_options predictive;
     struct mpc_options mpc;
     struct foresight_options foresight;
+    struct outlook_options outlook;
     struct ppo_options ppo;
 };
 
@@ -116,11 +125,13 @@ struct hpa_events {
 };
 
 struct hpa_memory {
+    int32_t seen_units; /* requested at the last step, -1 before the first */
+    int64_t seen_us;
     struct hpa_events up, down;
     struct extreme_window lowest, highest; /* recommendations, for the up and the down window */
 };
 struct threshold_memory {
-    int64_t high_since_us, low_since_us;
+    int64_t acted_us;
 };
 struct queue_memory {
     int64_t active_us;
@@ -129,16 +140,29 @@ struct queue_memory {
 struct predictive_memory {
     struct extreme_window highest;
 };
+enum { MPC_LEADS = 48, MPC_MINUTES = 60 };
 struct mpc_memory {
-    float level;   /* smoothed demand, NaN before the first */
-    float spread;  /* smoothed relative error of the level one lead ahead */
-    float planned; /* demand planned for, before the action's shift */
-    float floor;   /* demand that must stay served: holds scale-in back */
-    int32_t started;
-    struct extreme_window highest; /* planned demand */
+    float level;                     /* smoothed demand, NaN before the first sample */
+    float spread2;                   /* mean squared relative error one lead ahead */
+    float minute_error[MPC_MINUTES]; /* mean relative error, by minute of the hour it happened in */
+    float minute_spread2[MPC_MINUTES];
+    float
+        expected[MPC_LEADS]; /* ring: expectation made that step for one lead ahead, NaN missing */
+    int32_t n_steps;         /* since the start, saturating */
+    int32_t next;            /* in the ring */
+    int32_t units;           /* planned */
+    struct extreme_window highest; /* plans */
 };
 struct foresight_memory {
     struct extreme_window highest;
+};
+struct outlook_memory {
+    struct outlook_state seen;
+    bool ready;    /* tail and need belong to this step */
+    double lambda; /* after the error budget */
+    float tail[OUTLOOK_WINDOWS][OUTLOOK_BINS];
+    int need[OUTLOOK_BINS];
+    struct extreme_window highest; /* plans */
 };
 enum { PPO_STATE_MAX = 128 };
 struct ppo_memory {
@@ -152,6 +176,7 @@ union policy_memory {
     struct predictive_memory predictive;
     struct mpc_memory mpc;
     struct foresight_memory foresight;
+    struct outlook_memory outlook;
     struct ppo_memory ppo;
 };
 
@@ -194,6 +219,8 @@ struct policy {
                                         struct err *e); /* NULL: the table says it all */
     void (*init)(const struct capacity_config *cfg, const union policy_options *opt,
                  union policy_memory *m);
+    /* False when a restored memory would be addressed out of bounds; NULL: it holds no index. */
+    bool (*sane)(const union policy_memory *m);
     /* Once per decision step.  Advances *m. */
     void (*propose)(const struct policy_input *in, union policy_memory *m, struct rng *rng,
                     struct policy_proposal *out);

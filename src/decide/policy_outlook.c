@@ -1,0 +1,126 @@
+/* policy_outlook.c - sizes from a learned distribution of demand (outlook.h).
+ *
+ * Learned from history, not by trial: the network predicts, the newsvendor rule decides.  It runs on its own and
+ * is the base that ppo corrects.  The rate limit it plans around is the guard's own, so its plans are ones the
+ * guard lets through; unguarded it plans for the first window only. */
+#include <math.h>
+#include <string.h>
+
+#include "decide/capacity_priv.h"
+#include "decide/extreme.h"
+#include "decide/policy_priv.h"
+
+static const struct opt_row rows[] = {
+    OPT_DOUBLE(struct outlook_options, lambda, "lambda", "60", "0.01", "1000000",
+               "price of one violated step", .unit = "unit-steps"),
+    OPT_DURATION(struct outlook_options, hold_us, "hold", "10min", "0s", "1h",
+                 "the plan must be lower for this long before units go"),
+    OPT_DOUBLE(struct outlook_options, budget_gain, "budget_gain", "1", "0", "10",
+               "how strongly lambda follows the error budget; 0: not at all"),
+};
+static const struct opt_table options = OPT_TABLE("outlook", struct outlook_options, rows,
+                                                  "Learned demand distribution, newsvendor plan.");
+
+static const struct policy_range ranges[] = {
+    {"lambda", 2, 5000, true},
+    {"hold", 60e6, 1800e6, true},
+};
+
+static void init(const struct capacity_config *cfg, const union policy_options *opt, union policy_memory *m)
+{
+    (void)cfg;
+    (void)opt;
+    memset(&m->outlook, 0, sizeof m->outlook);
+    outlook_state_init(&m->outlook.seen);
+}
+
+static struct outlook_cfg plan_cfg(const struct policy_input *in)
+{
+    const struct capacity_config *cfg = in->cfg;
+    double weight = (double)in->view->weight_cost > 0
+                        ? (double)in->view->weight_latency / (double)in->view->weight_cost
+                        : 1;
+    return (struct outlook_cfg){
+        .lambda = in->opt->outlook.lambda * weight,
+        .budget_gain = in->opt->outlook.budget_gain,
+        .budget_limit = cfg->spec.slo_violation_max,
+        .up_units = cfg->guarded ? (int)cfg->guard.up_steps * cfg->step_units : 0,
+        .up_frac = cfg->guard.up_frac,
+    };
+}
+
+static int plan_at(const struct policy_input *in, const struct outlook_memory *m, double lambda)
+{
+    int wants[OUTLOOK_WINDOWS];
+    struct outlook_cfg c = plan_cfg(in);
+    outlook_wants(m->tail, m->need, lambda, wants);
+    return outlook_plan(wants, &c, in->view->units_requested);
+}
+
+static void fail(struct policy_proposal *out, int units, enum err_code why)
+{
+    *out = (struct policy_proposal){.units = units, .action = -1, .value = NAN, .error = why};
+}
+
+/* What is wanted now, held against the recent plans before anything is given up. */
+static int held(const struct policy_input *in, struct outlook_memory *m, int plan)
+{
+    int highest = (int)extreme_push(&m->highest, EXTREME_HIGHEST, in->view->now_us, in->opt->outlook.hold_us,
+                                    (float)plan);
+    int now = in->view->units_requested;
+    return plan >= now ? plan : min_int(now, highest);
+}
+
+static void propose(const struct policy_input *in, union policy_memory *memory, struct rng *rng,
+                    struct policy_proposal *out)
+{
+    struct outlook_memory *m = &memory->outlook;
+    const struct capacity_config *cfg = in->cfg;
+    float features[OUTLOOK_FEATURES], logits[OUTLOOK_OUTPUTS];
+    (void)rng;
+    outlook_observe(&m->seen, &cfg->spec, in->view);
+    if (!cfg->outlook || !present(usable(in->view->qps_last)) || m->seen.steps == 0) {
+        m->ready = false;
+        fail(out, in->view->units_requested, cfg->outlook ? ERR_OK : ERR_MISSING);
+        return;
+    }
+    m->ready = true;
+    outlook_features(&m->seen, &cfg->spec, in->view, features);
+    outlook_logits(cfg->outlook, features, 1, logits);
+    outlook_tails(logits, m->tail);
+    float level = outlook_level(&m->seen, &cfg->spec);
+    for (int b = 0; b < OUTLOOK_BINS; b++)
+        m->need[b] = max_int(1, units_of(cfg, outlook_bin_load(b, level)));
+    struct outlook_cfg c = plan_cfg(in);
+    m->lambda = outlook_lambda(&m->seen, &c);
+    int units = held(in, m, plan_at(in, m, m->lambda));
+    *out = (struct policy_proposal){.units = units, .action = -1, .value = NAN};
+}
+
+/* Sizes at lambda x 10^(k step), k = -3..3. */
+static void levels(const struct policy_input *in, const union policy_memory *memory, double step,
+                   int units[CAPACITY_ACTIONS])
+{
+    const struct outlook_memory *m = &memory->outlook;
+    int now = in->view->units_requested;
+    for (int a = 0; a < CAPACITY_ACTIONS; a++) {
+        units[a] = now;
+        if (m->ready)
+            units[a] = plan_at(in, m, m->lambda * pow(10, (a - CAPACITY_ACTION_HOLD) * step));
+        if (m->ready && a >= CAPACITY_ACTION_HOLD && units[a] < now && m->highest.n > 0)
+            units[a] = max_int(units[a], min_int(now, (int)m->highest.value[m->highest.head]));
+    }
+}
+
+const struct policy policy_outlook = {
+    .name = "outlook",
+    .summary = "learned distribution of demand, newsvendor plan within the guard's rate cap",
+    .guarded = true,
+    .memory_bytes = sizeof(struct outlook_memory),
+    .options = &options,
+    .ranges = ranges,
+    .n_ranges = sizeof ranges / sizeof ranges[0],
+    .init = init,
+    .propose = propose,
+    .levels = levels,
+};
