@@ -34,7 +34,8 @@ NODISCARD enum err_code nn_policy_act(struct nn_policy *p, const float *obs, con
 NODISCARD enum err_code nn_policy_act_many(struct nn_policy *p, const float *obs, const uint8_t *mask, int n,
                                            float *state, int32_t *action, struct err *e);
 /* Gradient of logit[action] minus the mean of the other allowed logits, by raw observation: local
- * attribution for explanations.  grad: [n_obs]. */
+ * attribution for explanations, by central differences of 0.05 deviations.  grad: [n_obs]; multiply by a
+ * feature's deviation (1 / norm->scale) to compare features. */
 void nn_policy_attribution(struct nn_policy *p, const float *obs, const uint8_t *mask, const float *state,
                            int action, float *grad);
 

@@ -96,7 +96,8 @@ bool ppo_done(const struct ppo *p);
 NODISCARD enum err_code ppo_save(const struct ppo *p, const char *path, const struct st_meta *meta, int n_meta,
                                  struct err *e);
 /* Continues from a file written by ppo_save, into a trainer made by ppo_new with the same configuration
- * (n_threads may differ).  expect: metadata that must be equal.  Errors: ERR_MISMATCH naming what differs. */
+ * (n_threads may differ) on the same build and CPU level.  expect: metadata that must be equal.
+ * Errors: ERR_MISMATCH naming what differs; after an error p is good for ppo_free only. */
 NODISCARD enum err_code ppo_load(struct ppo *p, const char *path, const struct st_meta *expect, int n_expect,
                                  struct err *e);
 

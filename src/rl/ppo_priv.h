@@ -1,0 +1,41 @@
+/* ppo_priv.h - state of the trainer, shared by ppo.c and ppo_save.c. */
+#ifndef RL_PPO_PRIV_H
+#define RL_PPO_PRIV_H
+
+#include "base/thread.h"
+#include "rl/ppo.h"
+#include "rl/ppo_update.h"
+#include "rl/rollout.h"
+
+struct ppo {
+    struct ppo_cfg cfg;
+    const struct rl_venv *venv;
+    struct nn_net *net;
+    struct nn_norm norm;
+    struct thread_pool *pool;
+    struct collector collector;
+    struct rollout *rollout;
+    struct ppo_update update;
+    float *scaled;                  /* [n_rows], rewards or costs in critic units */
+    float *adv, *adv_cost;          /* [n_rows] */
+    float *ret[ROLLOUT_VALUES_MAX]; /* [n_rows] */
+    float *prior;                   /* [n_actions] logits the policy started from */
+
+    /* Progress; checkpointed. */
+    int64_t iteration, steps, episodes;
+    double lambda, cost_mean; /* cost_mean: smoothed, steers lambda */
+    bool warm;                /* statistics were collected */
+};
+
+/* Names, ranges and places of the numeric configuration, for checks and checkpoints. */
+enum ppo_field_kind { PPO_INT, PPO_I64, PPO_U64, PPO_FLOAT, PPO_BOOL };
+struct ppo_field {
+    const char *name;
+    enum ppo_field_kind kind;
+    size_t offset;
+    double min, max;
+};
+extern const struct ppo_field ppo_fields[];
+extern const int ppo_n_fields;
+
+#endif
