@@ -3,7 +3,7 @@
 
 #include "base/hash.h"
 
-/* ---- units -------------------------------------------------------------------------------  */
+/* ---- units ------------------------------------------------------------------------------- */
 
 TEST(a_new_unit_is_billed_at_once_and_ready_after_its_start_time)
 {
@@ -106,7 +106,7 @@ TEST(start_times_have_the_stated_distribution)
     fixture_fini(&f);
 }
 
-/* ---- queue -------------------------------------------------------------------------------  */
+/* ---- queue ------------------------------------------------------------------------------- */
 
 TEST(below_capacity_everything_is_served_at_the_table_latency)
 {
@@ -209,7 +209,7 @@ TEST(the_fraction_of_slow_requests_follows_the_tail)
     fixture_fini(&f);
 }
 
-/* ---- view -------------------------------------------------------------------------------  */
+/* ---- view ------------------------------------------------------------------------------- */
 
 TEST(the_view_is_the_mean_of_the_last_minute_and_the_newest_step_apart)
 {
@@ -292,7 +292,7 @@ TEST(the_last_step_can_be_run_and_ends_the_trace)
     fixture_fini(&f);
 }
 
-/* ---- faults -------------------------------------------------------------------------------  */
+/* ---- faults ------------------------------------------------------------------------------- */
 
 static void add_fault(struct fixture *f, enum capsim_fault_kind kind, int32_t from, int32_t to,
                       float a, float b)
@@ -397,7 +397,7 @@ TEST(slots_are_unavailable_for_the_stated_fraction_and_repair_time)
     fixture_fini(&f);
 }
 
-/* ---- noise -------------------------------------------------------------------------------  */
+/* ---- noise ------------------------------------------------------------------------------- */
 
 TEST(noise_is_bounded_centred_and_correlated_as_stated)
 {
@@ -452,7 +452,7 @@ TEST(a_lane_started_in_the_middle_meets_the_same_noise_bit_for_bit)
     fixture_fini(&f);
 }
 
-/* ---- determinism -------------------------------------------------------------------------------  */
+/* ---- determinism ------------------------------------------------------------------------------- */
 
 static uint64_t run_hash(struct fixture *f, uint64_t seed, uint64_t action_seed)
 {
@@ -510,7 +510,7 @@ TEST(a_copied_lane_continues_to_the_same_bits)
     }
 }
 
-/* ---- bad input -------------------------------------------------------------------------------  */
+/* ---- bad input ------------------------------------------------------------------------------- */
 
 TEST(bad_worlds_are_refused_by_name)
 {
