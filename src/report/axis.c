@@ -43,7 +43,7 @@ static double one_two_five(int i)
     return digit[i - 3 * decade] * pow(10, decade);
 }
 
-struct axis axis_log(double lo, double hi)
+struct axis axis_log(double lo, double hi, int want)
 {
     if (!(lo > 0) || !(hi >= lo) || !isfinite(hi)) {
         lo = 1;
@@ -58,18 +58,23 @@ struct axis axis_log(double lo, double hi)
         j++;
     a.lo = one_two_five(i);
     a.hi = one_two_five(j);
-    int every = j - i <= 7 ? 1 : 3;
+    int every = j - i <= want ? 1 : 3;
     for (int k = i; k <= j && a.n < AXIS_TICKS_MAX; k++)
         if (every == 1 || (k % 3 + 3) % 3 == 0)
             a.tick[a.n++] = one_two_five(k);
     return a;
 }
 
+double axis_at_free(const struct axis *a, double v)
+{
+    if (a->log)
+        return v > 0 ? log(v / a->lo) / log(a->hi / a->lo) : -1;
+    return (v - a->lo) / (a->hi - a->lo);
+}
+
 double axis_at(const struct axis *a, double v)
 {
-    if (a->log && !(v > 0))
-        return 0;
-    double f = a->log ? log(v / a->lo) / log(a->hi / a->lo) : (v - a->lo) / (a->hi - a->lo);
+    double f = axis_at_free(a, v);
     return f < 0 ? 0 : f > 1 ? 1 : f;
 }
 

@@ -25,12 +25,14 @@ struct axis {
 
 /* Covers [lo, hi], widened to whole steps, about `want` ticks.  An empty or non-finite range is widened to 1. */
 struct axis axis_linear(double lo, double hi, int want);
-/* Covers [lo, hi] > 0, widened to 1-2-5 values; ticks at decades, with 2 and 5 when there are few. */
-struct axis axis_log(double lo, double hi);
+/* Covers [lo, hi] > 0, widened to 1-2-5 values; ticks at each of them, at decades alone when that would be more
+ * than `want` intervals. */
+struct axis axis_log(double lo, double hi, int want);
 /* Exactly [lo_us, hi_us], ticks on the local clock, at most `want`. */
 struct axis axis_time(const struct tz *zone, int64_t lo_us, int64_t hi_us, int want);
 
-double axis_at(const struct axis *a, double v); /* 0..1, clamped; v <= 0 on a log axis is 0 */
+double axis_at(const struct axis *a, double v);      /* 0..1, clamped; v <= 0 on a log axis is 0 */
+double axis_at_free(const struct axis *a, double v); /* not clamped; v <= 0 on a log axis is -1 */
 struct fmt axis_label(const struct axis *a, double v);
 /* "06:00", at midnight or for steps of days "1 May", for longer steps "May 2024". */
 struct fmt axis_time_label(const struct axis *a, const struct tz *zone, double v);

@@ -66,7 +66,7 @@ struct fmt fmt_percent(double frac)
         return missing;
     double p = 100 * fabs(frac);
     int decimals = p >= 10 ? 1 : p >= 0.095 || p == 0 ? 2 : significant_decimals(p, 2);
-    if (p == 0)
+    if (fabs(p - round(p)) < 1e-9)
         decimals = 0;
     struct fmt n = fmt_fixed(100 * frac, decimals), f;
     (void)snprintf(f.s, sizeof f.s, "%.60s %%", n.s);

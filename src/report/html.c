@@ -119,9 +119,9 @@ static void tile_misses(struct page *p, const struct eval_policy *me, const stru
     tile(p, "Latency target missed", cls, fmt_percent(misses).s);
     buf_str(p->out, "of steps");
     if (isfinite(allowed))
-        buf_fmt(p->out, "; allowed: %s", fmt_percent(allowed).s);
+        buf_fmt(p->out, "<br>allowed: %s", fmt_percent(allowed).s);
     if (base && base != me)
-        buf_fmt(p->out, "; rules today: %s", fmt_percent(eval_mean(base, "slo_violation_frac")).s);
+        buf_fmt(p->out, "<br>rules today: %s", fmt_percent(eval_mean(base, "slo_violation_frac")).s);
     tile_end(p);
 }
 
@@ -138,7 +138,7 @@ static void tile_equal(struct page *p, const struct eval_policy *me)
         (void)snprintf(value.s, sizeof value.s, "%.40s %s", change.s, eval_verdict_text(v));
     }
     tile(p, "Against the rules, at equal misses", cls[v], value.s);
-    buf_fmt(p->out, "%s times their cost; 95 %% interval %s to %s", fmt_ratio(m->mean).s, fmt_ratio(m->lo).s,
+    buf_fmt(p->out, "%s times their cost<br>95 %% interval: %s to %s", fmt_ratio(m->mean).s, fmt_ratio(m->lo).s,
             fmt_ratio(m->hi).s);
     tile_end(p);
 }
@@ -154,7 +154,7 @@ static void tile_best(struct page *p, const struct eval_policy *me)
     tile(p, cost >= bound ? "Above the best possible at all" : "Below the bound, by missing more", "", value.s);
     buf_fmt(p->out, "lower bound: %s", fmt_money(bound).s);
     if (oracle && oracle != me)
-        buf_fmt(p->out, "; with perfect foresight: %s", fmt_money(eval_mean(oracle, "cost_usd")).s);
+        buf_fmt(p->out, "<br>with perfect foresight: %s", fmt_money(eval_mean(oracle, "cost_usd")).s);
     tile_end(p);
 }
 

@@ -6,9 +6,9 @@
 #include "report/plot_priv.h"
 #include "report/svg_priv.h"
 
-enum { FORECAST_WINDOW_DAYS = 3 };
+enum { FORECAST_WINDOW_DAYS = 2 };
 
-/* The three days around the largest actual value; everything when it is shorter. */
+/* The days around the largest actual value; everything when it is shorter. */
 static struct report_window forecast_window(const struct report_forecast *f)
 {
     size_t most = (size_t)(INT64_C(86400) * 1000000 * FORECAST_WINDOW_DAYS / f->step_us), peak = 0;
@@ -50,7 +50,7 @@ static void put_bands(struct page *p, const struct report_forecast *f, struct re
     plot_values(&values, "happened", "requests/s", act, n, PLOT_LAST);
     plot_values(&values, "forecast", "requests/s", mid, n, PLOT_LAST);
     plot_open(p, "", &values);
-    struct svg s = svg_open(p->out, "fc", 220, "Forecast and what happened",
+    struct svg s = svg_open(p->out, "fc", 240, "Forecast and what happened",
                             "The forecast with its 80 and 95 percent bands, and the demand that followed.");
     svg_grid_y(&s, y);
     svg_grid_time(&s, x, p->d->zone, true);

@@ -64,9 +64,9 @@ static bool plane_scales(struct plane *pl)
         return false;
     double pad = 0.04 * (x_hi - x_lo);
     bool log_x = x_lo > 0 && x_hi / x_lo > 6;
-    pl->x = log_x ? axis_log(x_lo / 1.05, x_hi * 1.05) : axis_linear(x_lo - (x_lo > pad ? pad : 0), x_hi + pad, 8);
+    pl->x = log_x ? axis_log(x_lo / 1.05, x_hi * 1.05, 9) : axis_linear(x_lo - (x_lo > pad ? pad : 0), x_hi + pad, 8);
     y_lo = y_lo > 0 && y_lo < y_hi ? y_lo : y_hi / 100;
-    pl->y = axis_log(fmax(y_lo / 2.5, y_hi * 1e-5), y_hi * 1.2);
+    pl->y = axis_log(fmax(y_lo / 2.5, y_hi * 1e-5), y_hi * 1.2, 9);
     return true;
 }
 
@@ -114,8 +114,8 @@ static struct box text_box(const struct label *l, struct place at, double width)
 
 static struct place best_place(const struct labels *ls, size_t i, const struct box *taken, double width)
 {
-    static const struct place places[] = {{10, 4, -1},  {-10, 4, 1},  {0, -11, 0}, {0, 20, 0},   {9, -9, -1}, {-9, -9, 1},
-                                          {9, 18, -1},  {-9, 18, 1},  {0, -25, 0}, {0, 34, 0},   {0, -39, 0}, {0, 48, 0}};
+    static const struct place places[] = {{8, -8, -1}, {8, 18, -1}, {-8, -8, 1}, {-8, 18, 1}, {11, 4, -1}, {-11, 4, 1},
+                                          {0, -14, 0}, {0, 24, 0},   {0, -28, 0}, {0, 38, 0},  {0, -42, 0}, {0, 52, 0}};
     struct place best = places[0];
     double best_cost = INFINITY;
     for (size_t k = 0; k < sizeof places / sizeof *places; k++) {
@@ -167,6 +167,14 @@ static void labels_add(struct labels *ls, struct plane *pl, double cost, double 
 
 /* ---- marks ----------------------------------------------------------------------------------------------- */
 
+static bool has_bound_front(const struct report_data *d)
+{
+    for (size_t i = 0; i < d->n_fronts && i < REPORT_FRONTS_MAX; i++)
+        if (d->fronts[i].is_bound && d->fronts[i].n)
+            return true;
+    return false;
+}
+
 static void put_regions(struct plane *pl)
 {
     const struct evaluation *ev = pl->p->d->eval;
@@ -177,8 +185,9 @@ static void put_regions(struct plane *pl)
         buf_fmt(out, "<rect class=\"ok\" x=\"0\" y=\"%.1f\" width=\"100%%\" height=\"%.1f\"/>", y, PLANE_HEIGHT - y);
     if (bound > 0) {
         double x = axis_at(&pl->x, bound);
-        buf_fmt(out, "<rect class=\"no\" x=\"0\" y=\"%.1f\" width=\"%.2f%%\" height=\"%.1f\"/>", y, 100 * x,
-                PLANE_HEIGHT - y);
+        if (!has_bound_front(pl->p->d))
+            buf_fmt(out, "<rect class=\"no\" x=\"0\" y=\"%.1f\" width=\"%.2f%%\" height=\"%.1f\"/>", y, 100 * x,
+                    PLANE_HEIGHT - y);
         buf_fmt(out, "<line class=\"rule\" x1=\"%.2f%%\" x2=\"%.2f%%\" y1=\"%.1f\" y2=\"%d\"/>", 100 * x, 100 * x, y,
                 PLANE_HEIGHT);
         char text[96];
@@ -196,10 +205,10 @@ static void put_front(struct plane *pl, const struct report_front *f, struct lab
     for (size_t i = 0; i < n; i++) {
         if (!finite_pair(f->cost_usd[i], f->violation_frac[i]))
             continue;
-        buf_fmt(out, "%c%.1f %.1f", drawn ? 'L' : 'M', 1000 * axis_at(&pl->x, f->cost_usd[i]),
-                1000 * (1 - axis_at(&pl->y, f->violation_frac[i])));
+        buf_fmt(out, "%c%.1f %.1f", drawn ? 'L' : 'M', 1000 * axis_at_free(&pl->x, f->cost_usd[i]),
+                1000 * (1 - axis_at_free(&pl->y, f->violation_frac[i])));
         drawn++;
-        /* The label goes to the point nearest the upper left of what is inside. */
+        /* The label goes to the last point well inside. */
         double x = axis_at(&pl->x, f->cost_usd[i]), y = axis_at(&pl->y, f->violation_frac[i]);
         if (x > 0.02 && x < 0.98 && y > 0.05 && y < 0.95)
             mid = i;
@@ -248,7 +257,7 @@ static void put_point(struct plane *pl, const struct eval_policy *policy, struct
     labels_add(ls, pl, cost->mean, miss->mean, policy->name, false);
 }
 
-/* Points in the order of their colours: labels placed first get the best places. */
+/* The one proposed is drawn last, on top. */
 static void put_points(struct plane *pl, struct labels *ls)
 {
     for (size_t i = pl->p->n_order; i-- > 0;)
@@ -315,13 +324,13 @@ void html_plane(struct page *p)
     put_regions(&pl);
     put_y_grid(&pl);
     svg_grid_x(&pl.s, &pl.x, money_label);
+    put_fronts(&pl, &ls);
     if (p->d->eval->slo_violation_max > 0) {
         char text[80];
         (void)snprintf(text, sizeof text, "target: at most %.40s", fmt_percent(p->d->eval->slo_violation_max).s);
         svg_rule_y(&pl.s, &pl.y, p->d->eval->slo_violation_max, "slo", text);
     }
     put_points(&pl, &ls);
-    put_fronts(&pl, &ls);
     put_labels(&pl, &ls, 980, "wide");
     put_labels(&pl, &ls, 310, "narrow");
     svg_close(&pl.s);

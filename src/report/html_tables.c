@@ -17,8 +17,9 @@ void html_table(struct page *p, const struct table *t, const char *caption)
 {
     if (!t || !table_n_rows(t))
         return;
+    buf_fmt(p->out, "<p class=\"hint\">%s:</p>\n", caption);
     scroll_open(p, caption);
-    buf_fmt(p->out, "<table><caption>%s</caption><thead><tr>", caption);
+    buf_str(p->out, "<table><thead><tr>");
     for (size_t c = 0; c < table_n_columns(t); c++) {
         buf_str(p->out, "<th scope=\"col\">");
         page_text(p, table_title(t, c));
@@ -64,9 +65,8 @@ static const struct metric_column metric_columns[] = {
     {"slo_violation_frac", "Steps missed", fmt_percent, true},
     {"slo_violation_request_frac", "Requests missed", fmt_percent, false},
     {"p99_latency_ms", "p99", fmt_ms, false},
-    {"cost_at_equal_misses_frac", "Cost at equal misses, × rules", fmt_ratio, true},
+    {"cost_at_equal_misses_frac", "Cost at equal misses, × rules today", fmt_ratio, true},
     {"regret_frac", "Above perfect foresight", regret, false},
-    {"unit_hours", "Unit hours", fmt_count, false},
     {"scale_actions", "Actions", fmt_count, false},
     {"reversals_per_day", "Reversals a day", one_decimal, true},
 };
@@ -139,10 +139,11 @@ void html_evaluation(struct page *p)
 {
     const struct evaluation *ev = p->d->eval;
     page_section(p, "table", "All policies compared");
+    buf_str(p->out, "<p class=\"hint\" id=\"table-how\">Means over days and seeds with 95 % intervals; every policy met "
+                    "the same demand and the same failures. A difference counts only when its whole interval is on "
+                    "one side of 1.</p>\n");
     scroll_open(p, "All policies compared");
-    buf_str(p->out, "<table id=\"evaluation\"><caption>Means over days and seeds with 95 % intervals; every policy met the "
-                    "same demand and the same failures. A difference counts only when its whole interval is on one "
-                    "side.</caption><thead><tr><th scope=\"col\">Policy</th><th scope=\"col\" class=\"l\">Against the rules</th>");
+    buf_str(p->out, "<table id=\"evaluation\" aria-describedby=\"table-how\"><thead><tr><th scope=\"col\">Policy</th><th scope=\"col\" class=\"l\">Against the rules</th>");
     for (size_t i = 0; i < ARRAY_LEN(metric_columns); i++)
         if (column_used(ev, metric_columns[i].name))
             buf_fmt(p->out, "<th scope=\"col\">%s</th>", metric_columns[i].title);
@@ -155,6 +156,8 @@ void html_evaluation(struct page *p)
 }
 
 /* ---- decisions --------------------------------------------------------------------------------------------- */
+
+enum { DECISIONS_OPEN = 16 }; /* in sight; the rest opens on request */
 
 static const char *const verdict_text[] = {[REPORT_PASS] = "passed", [REPORT_LIMIT] = "limited", [REPORT_VETO] = "vetoed"};
 static const char *const verdict_class[] = {[REPORT_PASS] = "", [REPORT_LIMIT] = "lim", [REPORT_VETO] = "veto"};
@@ -234,27 +237,40 @@ static void put_decision(struct page *p, const struct report_decision *d)
     buf_str(p->out, "</td></tr>\n");
 }
 
+/* Rows [from, to).  The roles keep the table a table where a narrow page lays its rows out as cards. */
+static void put_decision_table(struct page *p, const char *label, size_t from, size_t to)
+{
+    scroll_open(p, label);
+    buf_str(p->out, "<table class=\"dec\" role=\"table\"><thead role=\"rowgroup\"><tr role=\"row\">");
+    static const char *const heads[] = {"Time", "Policy", "Units", "Why", "Guard", "Rules would"};
+    for (size_t i = 0; i < ARRAY_LEN(heads); i++)
+        buf_fmt(p->out, "<th role=\"columnheader\" scope=\"col\">%s</th>", heads[i]);
+    buf_str(p->out, "</tr></thead>\n<tbody role=\"rowgroup\">");
+    for (size_t i = from; i < to; i++)
+        put_decision(p, &p->d->decisions[i]);
+    buf_str(p->out, "</tbody></table></div>\n");
+}
+
 void html_decisions(struct page *p)
 {
     const struct report_data *d = p->d;
     size_t shown = d->n_decisions < REPORT_DECISIONS_MAX ? d->n_decisions : REPORT_DECISIONS_MAX;
     size_t total = d->n_decisions_total > d->n_decisions ? d->n_decisions_total : d->n_decisions;
     page_section(p, "decisions", "Decisions, and why");
-    buf_fmt(p->out, "<p class=\"hint\">%zu of %zu decisions. ", shown, total);
+    buf_fmt(p->out, "<p class=\"hint\">%s of %s decisions. ", fmt_count((double)shown).s, fmt_count((double)total).s);
     page_text(p, d->decisions_note);
-    buf_fmt(p->out, " Times are %s.</p>\n", fmt_zone(d->zone));
-    scroll_open(p, "Decisions");
-    buf_str(p->out, "<table class=\"dec\" role=\"table\"><thead role=\"rowgroup\"><tr role=\"row\">");
-    static const char *const heads[] = {"Time", "Policy", "Units", "Why", "Guard", "Rules would"};
-    for (size_t i = 0; i < ARRAY_LEN(heads); i++)
-        buf_fmt(p->out, "<th role=\"columnheader\" scope=\"col\">%s</th>", heads[i]);
-    buf_str(p->out, "</tr></thead>\n<tbody role=\"rowgroup\">");
-    for (size_t i = 0; i < shown; i++)
-        put_decision(p, &d->decisions[i]);
-    buf_str(p->out, "</tbody></table></div>\n");
+    buf_str(p->out, " Times are ");
+    page_text(p, fmt_zone(d->zone));
+    buf_str(p->out, ".</p>\n");
+    size_t first = shown <= DECISIONS_OPEN + DECISIONS_OPEN / 2 ? shown : DECISIONS_OPEN;
+    put_decision_table(p, "Decisions", 0, first);
+    if (first < shown) {
+        buf_fmt(p->out, "<details><summary>%zu more</summary>\n", shown - first);
+        put_decision_table(p, "More decisions", first, shown);
+        buf_str(p->out, "</details>\n");
+    }
     page_section_end(p);
 }
-
 /* ---- verbatim ---------------------------------------------------------------------------------------------- */
 
 static void put_verbatim(struct page *p, const char *text)

@@ -107,7 +107,7 @@ static struct view view_init(const struct report_data *d, const char *id, size_t
         p99.lo = p99.lo < slo ? fmax(p99.lo, slo / 100) : slo / 2;
         p99.hi = p99.hi > slo ? fmin(p99.hi, slo * 100) : slo * 2;
     }
-    v.p99 = axis_log(p99.lo, p99.hi);
+    v.p99 = axis_log(p99.lo, p99.hi, 4);
     return v;
 }
 
@@ -170,7 +170,7 @@ static void put_capacity(struct page *p, const struct view *v, const struct repo
             plot_values(&values, "billed", "units", asked, n, PLOT_LAST);
     }
     int colour = page_colour(p, tr->name);
-    buf_fmt(p->out, "<p class=\"cap\">%s<i class=\"key c%d\"></i>ready%s%s, units</p>",
+    buf_fmt(p->out, "<p class=\"cap\">Units: %s<i class=\"key c%d\"></i>ready%s%s</p>",
             has_need ? "<i class=\"key f\"></i>needed" : "", colour,
             has_asked ? "<i class=\"key d\"></i>billed" : "",
             tr->p99_ms ? "<i class=\"key x\"></i>target missed" : "");
@@ -211,7 +211,7 @@ static void put_latency(struct page *p, const struct view *v, const struct repor
     plot_values_open(&values, p, time_of(v->t, v->from), time_of(v->t, v->from + v->n));
     plot_values(&values, "p99, most", "ms", c, n, PLOT_HI);
     int colour = page_colour(p, tr->name);
-    buf_fmt(p->out, "<p class=\"cap\"><i class=\"key c%d\"></i>p99 latency<i class=\"key s\"></i>target, ms, log scale</p>",
+    buf_fmt(p->out, "<p class=\"cap\">Latency, ms, log scale: <i class=\"key c%d\"></i>p99<i class=\"key s\"></i>target</p>",
             colour);
     plot_open(p, "", &values);
     char id[32], title[200];
@@ -241,7 +241,7 @@ static void put_cell(struct page *p, const struct view *v, const struct report_t
         known += !isnan(tr->p99_ms[v->from + i]);
     }
     if (known)
-        buf_fmt(p->out, " <span>missed in %s of the steps drawn</span>",
+        buf_fmt(p->out, " <span>missed %s of steps</span>",
                 fmt_percent((double)misses / (double)known).s);
     buf_str(p->out, "</h4>\n");
     put_capacity(p, v, tr, k);
@@ -305,16 +305,16 @@ void html_time(struct page *p)
     buf_str(p->out, "</p>\n");
     put_toggles(p);
     buf_str(p->out, "<div class=\"multiples\">\n");
-    struct view whole = view_init(p->d, "all", 0, t->n);
     char heading[160];
+    struct view whole = view_init(p->d, "all", 0, t->n);
+    (void)snprintf(heading, sizeof heading, "The whole test span, %s", fmt_duration(span_s).s);
+    put_view(p, &whole, heading);
     if (span_s > 1.6 * 86400) {
         struct report_window w = html_hardest_day(p->d);
         struct view day = view_init(p->d, "day", w.from, w.n);
         (void)snprintf(heading, sizeof heading, "The hardest day, %s", fmt_day(p->d->zone, time_of(t, w.from)).s);
         put_view(p, &day, heading);
     }
-    (void)snprintf(heading, sizeof heading, "The whole test span, %s", fmt_duration(span_s).s);
-    put_view(p, &whole, heading);
     buf_str(p->out, "</div>\n");
     page_section_end(p);
 }

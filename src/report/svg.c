@@ -13,9 +13,9 @@ enum { LAYER_H = 1000 };
 struct svg svg_open(struct buf *out, const char *id, int height, const char *title, const char *desc)
 {
     buf_fmt(out,
-            "<svg class=\"chart\" role=\"img\" width=\"100%%\" height=\"%d\" aria-labelledby=\"%s-t %s-d\">"
+            "<svg id=\"%s\" class=\"chart\" role=\"img\" width=\"100%%\" height=\"%d\" aria-labelledby=\"%s-t %s-d\">"
             "<title id=\"%s-t\">",
-            height, id, id, id);
+            id, height, id, id, id);
     text_html(out, title);
     buf_fmt(out, "</title><desc id=\"%s-d\">", id);
     text_html(out, desc);
