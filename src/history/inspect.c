@@ -43,13 +43,27 @@ static void quantiles(double *sorted, size_t n, struct inspect_field *f)
     f->p99 = stats_quantile_sorted(sorted, n, 0.99);
 }
 
-/* The lag must leave pairs for more than a fluke: a quarter of itself. */
+/* Sample autocorrelation c_k / c_0 (Box & Jenkins 1976, eq. 2.1.9) about the mean of all, over what is
+ * present.  stats_autocorr() centres both ends on their own, which hides a level that drifts. */
 static double autocorr(const double *x, int64_t n, int64_t step_us, int64_t lag_us)
 {
+    struct stats_acc mean = {0}, c0 = {0}, ck = {0};
     int64_t lag = (lag_us + step_us / 2) / step_us;
     if (lag < 1 || n - lag < lag / 4 || n - lag < 8)
         return NAN;
-    return stats_autocorr(x, (size_t)n, (size_t)lag);
+    for (int64_t i = 0; i < n; i++)
+        if (!isnan(x[i]))
+            stats_add(&mean, x[i]);
+    double m = stats_acc_mean(&mean);
+    for (int64_t i = 0; i < n; i++) {
+        double a = x[i] - m, b = i + lag < n ? x[i + lag] - m : NAN;
+        if (!isnan(a))
+            stats_add(&c0, a * a);
+        if (!isnan(a) && !isnan(b))
+            stats_add(&ck, a * b);
+    }
+    double scale = stats_acc_sum(&c0);
+    return scale > 0 ? stats_acc_sum(&ck) / scale : NAN;
 }
 
 enum err_code history_inspect(const struct history *h, struct inspect *out, struct err *e)

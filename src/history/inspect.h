@@ -1,8 +1,8 @@
 /* inspect.h - what a history holds, as numbers: span, gaps, ranges, zeros, daily and weekly pattern.
  *
  * Figures are over the samples that are present, those filled inside short gaps included (their number is
- * in the import report).  Autocorrelation is at the whole number of steps nearest to a day and a week, over
- * pairs that are both present; NaN without at least a quarter of the lag in pairs, or when constant. */
+ * in the import report).  Autocorrelation is c_k / c_0 about the overall mean at the whole
+ * number of steps nearest to a day and a week, over pairs that are both present; NaN without at least a quarter of the lag in pairs, or when constant. */
 #ifndef HISTORY_INSPECT_H
 #define HISTORY_INSPECT_H
 
