@@ -1,5 +1,6 @@
 #include "base/mem.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,24 +23,33 @@ bool size_add(size_t a, size_t b, size_t *out)
     return !__builtin_add_overflow(a, b, out);
 }
 
+/* n * size, at least 1; false for what no allocator gives (nor accepts without complaint). */
+static bool total(size_t n, size_t size, size_t *bytes)
+{
+    if (!size_mul(n, size, bytes) || *bytes > PTRDIFF_MAX - MEM_ALIGN)
+        return false;
+    *bytes += *bytes == 0;
+    return true;
+}
+
 void *try_zero(size_t n, size_t size)
 {
-    return calloc(n ? n : 1, size ? size : 1);
+    size_t bytes;
+    return total(n, size, &bytes) ? calloc(1, bytes) : NULL;
 }
 
 void *try_grow(void *p, size_t n, size_t size)
 {
     size_t bytes;
-    if (!size_mul(n, size, &bytes))
-        return NULL;
-    return realloc(p, bytes ? bytes : 1);
+    return total(n, size, &bytes) ? realloc(p, bytes) : NULL;
 }
 
 void *try_zero_aligned(size_t n, size_t size)
 {
     size_t bytes;
-    if (!size_mul(n, size, &bytes) || !size_add(bytes, MEM_ALIGN, &bytes))
+    if (!total(n, size, &bytes))
         return NULL;
+    bytes += MEM_ALIGN - 1;
     bytes -= bytes % MEM_ALIGN;
     void *p = aligned_alloc(MEM_ALIGN, bytes);
     if (p)
