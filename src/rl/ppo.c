@@ -37,6 +37,7 @@ const struct ppo_field ppo_fields[] = {
     FIELD(PPO_FLOAT, cost_limit, 0, 1e6),
     FIELD(PPO_FLOAT, dual_init, 0, 1e9),
     FIELD(PPO_FLOAT, dual_rate, 0, 10),
+    FIELD(PPO_FLOAT, dual_gain, 0, 10),
     FIELD(PPO_FLOAT, dual_smooth, 0, 0.999),
     FIELD(PPO_FLOAT, dual_min, 0, 1e9),
     FIELD(PPO_FLOAT, dual_max, 0, 1e9),
@@ -72,6 +73,7 @@ struct ppo_cfg ppo_cfg_default(void)
         .cost_limit = 0.01f,
         .dual_init = 1.0f,
         .dual_rate = 0.05f,
+        .dual_gain = 1.0f,
         .dual_smooth = 0.8f,
         .dual_min = 1e-3f,
         .dual_max = 1e4f,
@@ -207,7 +209,7 @@ enum err_code ppo_new(const struct ppo_cfg *cfg, const struct rl_venv *venv, str
     struct ppo *p = mem_zero(1, sizeof *p);
     p->cfg = *cfg;
     p->venv = venv;
-    p->lambda = (double)cfg->dual_init;
+    p->lambda = p->integral = (double)cfg->dual_init;
     rc = make_parts(p, e);
     if (rc) {
         ppo_free(p);
@@ -304,14 +306,21 @@ static void make_advantages(struct ppo *p)
         p->adv[i] = (float)(((double)p->adv[i] - mean) / (deviation + 1e-8));
 }
 
-/* Dual ascent in log space (exponentiated gradient): lambda stays positive and needs no scale of its own. */
+static double clamp(double x, double low, double high)
+{
+    return x < low ? low : x > high ? high : x;
+}
+
+/* Dual ascent in log space (exponentiated gradient): the price stays positive and needs no scale of its own.
+ * Ascent alone circles around the solution; the proportional factor damps it (Stooke et al. 2020). */
 static void step_lambda(struct ppo *p)
 {
     const struct ppo_cfg *c = &p->cfg;
     double mean = p->rollout->cost_sum / p->rollout->n_rows, keep = (double)c->dual_smooth;
     p->cost_mean = p->iteration == 0 ? mean : keep * p->cost_mean + (1 - keep) * mean;
-    double excess = fmin(fmax(p->cost_mean / (double)c->cost_limit - 1, -1), 3);
-    p->lambda = fmin(fmax(p->lambda * exp((double)c->dual_rate * excess), (double)c->dual_min), (double)c->dual_max);
+    double excess = clamp(p->cost_mean / (double)c->cost_limit - 1, -1, 3);
+    p->integral = clamp(p->integral * exp((double)c->dual_rate * excess), (double)c->dual_min, (double)c->dual_max);
+    p->lambda = clamp(p->integral * exp((double)c->dual_gain * excess), (double)c->dual_min, (double)c->dual_max);
 }
 
 static double explained_variance(const struct ppo *p)

@@ -49,7 +49,8 @@ struct ppo_cfg {
     bool constrained;      /* false */
     float cost_limit;      /* mean of cost per step, e.g. 0.01 */
     float dual_init;       /* 1: price of one unit of cost in units of reward */
-    float dual_rate;       /* 0.05: lambda *= exp(rate * clamp(mean cost / limit - 1, -1, 3)) per iteration */
+    float dual_rate;       /* 0.05: each iteration, with x = clamp(mean cost / limit - 1, -1, 3): price *= exp(rate x) */
+    float dual_gain;       /* 1: lambda = price * exp(gain x), which damps the swing around the limit */
     float dual_smooth;     /* 0.8: weight of the past in the mean cost that steers lambda */
     float dual_min, dual_max; /* 1e-3, 1e4 */
 

@@ -23,7 +23,7 @@ struct ppo {
 
     /* Progress; checkpointed. */
     int64_t iteration, steps, episodes;
-    double lambda, cost_mean; /* cost_mean: smoothed, steers lambda */
+    double lambda, integral, cost_mean; /* price in use; its ascended part; smoothed cost that steers both */
     bool warm;                /* statistics were collected */
 };
 

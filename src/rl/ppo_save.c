@@ -17,7 +17,7 @@
 enum { FIELD_TEXT = 32, FIELD_KEY = 40 };
 
 struct reals {
-    double lambda, cost_mean, reward_count, reward_mean, reward_m2;
+    double lambda, integral, cost_mean, reward_count, reward_mean, reward_m2;
 };
 struct counts {
     int64_t iteration, steps, episodes, adam_t, collector_step, started, warm, n_lanes;
@@ -95,7 +95,7 @@ enum err_code ppo_save(const struct ppo *p, const char *path, const struct st_me
 {
     const struct nn_params *params = nn_net_params_const(p->net);
     const struct reward_norm *rn = &p->collector.reward_norm;
-    struct reals reals = {p->lambda, p->cost_mean, rn->count, rn->mean, rn->m2};
+    struct reals reals = {p->lambda, p->integral, p->cost_mean, rn->count, rn->mean, rn->m2};
     struct counts counts = {p->iteration,       p->steps,             p->episodes, p->update.adam.t,
                             p->collector.step,  p->collector.started, p->warm,     p->venv->n_lanes};
     struct ckpt_out *c = ckpt_out_new();
@@ -173,7 +173,7 @@ static enum err_code load_lanes(struct ppo *p, const struct st_file *f, struct e
 
 static bool sane(const struct reals *r, const struct counts *c)
 {
-    return r->lambda >= 0 && r->reward_count >= 0 && r->reward_m2 >= 0 && c->iteration >= 0 &&
+    return r->lambda >= 0 && r->integral >= 0 && r->reward_count >= 0 && r->reward_m2 >= 0 && c->iteration >= 0 &&
            c->steps >= 0 && c->episodes >= 0 && c->adam_t >= 0 && c->collector_step >= 0;
 }
 
@@ -191,6 +191,7 @@ static enum err_code load_counters(struct ppo *p, const struct st_file *f, struc
     if (!sane(&r, &c))
         return err_set(e, ERR_RANGE, "a counter is negative");
     p->lambda = r.lambda;
+    p->integral = r.integral;
     p->cost_mean = r.cost_mean;
     p->collector.reward_norm = (struct reward_norm){r.reward_count, r.reward_mean, r.reward_m2};
     p->iteration = c.iteration;
