@@ -169,11 +169,11 @@ static enum err_code check_keys(const cJSON *v, const char *name, struct err *e)
 
 /* ---- documents ------------------------------------------------------------------------------- */
 
-static bool only_blank(const char *p, const char *end)
+static const char *skip_blank(const char *p, const char *end)
 {
-    while (p < end && strchr(" \t\r\n", *p))
+    while (p < end && memchr(" \t\r\n", *p, 4))
         p++;
-    return p == end;
+    return p;
 }
 
 enum err_code json_parse(const char *text, size_t n, size_t cap, const char *name, struct json_doc **out,
@@ -191,7 +191,8 @@ enum err_code json_parse(const char *text, size_t n, size_t cap, const char *nam
     if (!root)
         return scan_error(&s, end >= text && end <= text + n ? (size_t)(end - text) : 0, ERR_PARSE,
                           "not valid JSON", e);
-    if (!only_blank(end, text + n))
+    end = skip_blank(end, text + n);
+    if (end < text + n)
         rc = scan_error(&s, (size_t)(end - text), ERR_PARSE, "text after the JSON value", e);
     else
         rc = check_keys(root, name, e);
