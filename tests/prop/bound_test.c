@@ -12,20 +12,21 @@ struct totals {
 static struct bound_fixture *random_instance(struct rng *r)
 {
     struct bound_fixture *f = bound_fixture_new(1 + (int)rng_below(r, UNITS_TOP), 1);
-    f->cfg.start_min_s = 300 * rng_unit(r);
-    f->cfg.start_max_s = f->cfg.start_min_s + 200 * rng_unit(r);
-    f->cfg.unavailable_frac = rng_below(r, 2) ? 0.1 * rng_unit(r) : 0;
+    bool calm = rng_below(r, 2); /* only demand varies: policy 2 is optimal, the bound has no room below it */
+    f->cfg.start_min_s = f->cfg.start_max_s = 300 * rng_unit(r);
+    f->cfg.start_max_s += calm ? 0 : 200 * rng_unit(r);
+    f->cfg.unavailable_frac = calm ? 0 : 0.1 * rng_unit(r);
     f->cfg.noise_frac = rng_below(r, 2) ? 0.5 * rng_unit(r) : 0;
-    f->cfg.timeout_s = rng_below(r, 2) ? 0.01 : 60 * rng_unit(r) + 0.01;
+    f->cfg.timeout_s = calm ? 0.25 : 60 * rng_unit(r) + 0.25;
     float top = f->load[f->spec.units_max] * (0.3f + (float)rng_unit(r));
     float level = top * (float)rng_unit(r);
     for (int i = 0; i < STEPS; i++) {
         if (rng_below(r, 20) == 0)
             level = top * (float)rng_unit(r) * (float)rng_unit(r);
         f->demand[i] = level * (0.9f + 0.2f * (float)rng_unit(r));
-        f->barred[i] = rng_below(r, 100) == 0 || (i && f->barred[i - 1] && rng_below(r, 10));
+        f->barred[i] = !calm && (rng_below(r, 100) == 0 || (i && f->barred[i - 1] && rng_below(r, 10)));
     }
-    if (rng_below(r, 4) == 0) {
+    if (!calm && rng_below(r, 2)) {
         f->cfg.n_faults = 2;
         f->cfg.fault[0] = (struct capsim_fault){.kind = CAPSIM_DEPENDENCY_SLOW, .from_step = 200, .to_step = 220, .value = 3};
         f->cfg.fault[1] = (struct capsim_fault){.kind = CAPSIM_REGISTRY_DOWN, .from_step = 300, .to_step = 360};
@@ -34,7 +35,8 @@ static struct bound_fixture *random_instance(struct rng *r)
     return f;
 }
 
-/* Sizes that serve what is coming within `lead` steps, with some steps given up; k = 0 walks at random. */
+/* k = 0 walks at random; else a size that serves what comes within the shortest start + k - 2 steps, with some
+ * steps given up from k = 3 on. */
 static int choose(const struct bound_fixture *f, const float *factor, int32_t step, int k, int units, struct rng *r)
 {
     int max = f->spec.units_max;
@@ -44,7 +46,7 @@ static int choose(const struct bound_fixture *f, const float *factor, int32_t st
     }
     int want = 0, lead = (int)f->world.start_steps[0] + k - 2;
     for (int32_t i = step; i <= step + lead && i < STEPS; i++) {
-        if (rng_mix((uint64_t)i) % 100 < (uint64_t)(4 * k))
+        if (rng_mix((uint64_t)i) % 100 < (uint64_t)(k < 3 ? 0 : 4 * k))
             continue;
         int need = 0;
         while (need < max && f->load[need] < f->demand[i] * factor[i])

@@ -285,16 +285,14 @@ static struct bound_fixture *brute_instance(struct rng *r, bool chance)
 {
     struct bound_fixture *f = bound_fixture_new(BRUTE_UNITS, 1 + (int)rng_below(r, 3));
     for (int i = 0; i < BRUTE_STEPS; i++) {
-        f->demand[i] = rng_below(r, 4) ? (float)rng_unit(r) * 1.2f * f->load[BRUTE_UNITS] : 0;
-        f->barred[i] = rng_below(r, 8) == 0;
+        f->demand[i] = rng_below(r, 4) ? (float)rng_unit(r) * (chance ? 1.2f : 1) * f->load[BRUTE_UNITS] : 0;
+        f->barred[i] = chance && rng_below(r, 8) == 0;
     }
     if (chance) {
         f->cfg.start_max_s += 15;
         f->cfg.unavailable_frac = 0.1;
         f->cfg.repair_s = 30;
         f->cfg.noise_frac = 0.2;
-    } else {
-        f->cfg.timeout_s = 0.001; /* next to no backlog */
     }
     bound_fixture_start(f, BRUTE_STEPS);
     return f;
@@ -335,10 +333,10 @@ TEST(the_dual_reaches_the_hull_of_all_relaxed_plans)
 TEST(no_plan_in_the_simulator_undercuts_the_bound)
 {
     struct rng r = rng_stream(test_seed(), "bound");
-    int tight = 0, compared = 0;
+    int compared = 0;
     for (int k = 0; k < 24; k++) {
         struct bound_fixture *f = brute_instance(&r, k % 2);
-        int units0 = (int)rng_below(&r, BRUTE_UNITS + 1);
+        int units0 = k % 2 ? (int)rng_below(&r, BRUTE_UNITS + 1) : BRUTE_UNITS;
         struct brute all;
         brute_init(&all);
         capsim_reset(&f->lane, &f->world, &f->trace, (uint64_t)k, 0, units0, &f->view);
@@ -354,11 +352,13 @@ TEST(no_plan_in_the_simulator_undercuts_the_bound)
             if (isinf(best))
                 continue;
             assert_true(usd <= best);
-            compared += k % 2 == 0;
-            tight += k % 2 == 0 && usd > hull_at(&all, m) - 1.001;
+            if (k % 2 == 0 && m == 0) {
+                compared++;
+                assert_near(usd, best, 1, 0); /* without chance and misses nothing was relaxed */
+            }
         }
         bound_fini(&b);
         bound_fixture_free(f);
     }
-    assert_true(tight == compared); /* nothing is lost without chance and backlog */
+    assert_true(compared == 12);
 }
