@@ -127,6 +127,43 @@ TEST(units_are_conserved_over_random_runs)
     }
 }
 
+TEST(arrivals_follow_the_rate_of_each_step)
+{
+    struct err e;
+    enum { N = 400 };
+    float load[N];
+    int32_t size[N] = {0};
+    struct requests_step step[N];
+    struct requests_totals t;
+    struct requests_cfg c = plain(1, 1);
+    c.timeout_s = 1;
+    for (int k = 0; k < N; k++)
+        load[k] = k % 4 == 3 ? 0 : (float)(k % 4 * 5 + 0.02); /* 0.02, 5.02, 10.02, 0 */
+    assert_ok(requests_run(&c, load, size, N, 1, step, &t, &e), &e);
+    double n[4] = {0};
+    for (int k = 0; k < N; k++)
+        n[k % 4] += (double)step[k].arrivals;
+    for (int i = 0; i < 4; i++) {
+        double want = (i == 3 ? 0 : i * 5 + 0.02) * 15 * N / 4;
+        assert_near(n[i], want, 4 * sqrt(want) + 0.5, 0);
+    }
+}
+
+TEST(request_level_scale_in_stops_the_newest_warming_unit)
+{
+    struct err e;
+    enum { N = 12 };
+    static const float load[N] = {0};
+    static const int32_t size[N] = {1, 1, 1, 2, 2, 1, 1, 1, 1, 1, 1, 1};
+    struct requests_step step[N];
+    struct requests_totals t;
+    struct requests_cfg c = plain(2, 1);
+    c.start_min_s = c.start_max_s = 100;
+    assert_ok(requests_run(&c, load, size, N, 1, step, &t, &e), &e);
+    for (int k = 0; k < N; k++) /* the one of step 0 is ready at 100 s, in step 6 */
+        assert_int_equal(step[k].units_ready, k >= 6);
+}
+
 TEST(response_quantiles_of_a_steady_queue_match_the_formula)
 {
     struct requests_step *step;
