@@ -107,7 +107,6 @@ void evaluation_json(const struct evaluation *ev, int indent, struct buf *out)
         json_put_f64(&w, ev->bounds[i].name, ev->bounds[i].value);
     json_close(&w);
     json_close(&w);
-    buf_char(out, '\n');
 }
 
 static void csv_row(const struct evaluation *ev, const char *policy, const char *metric, double mean,

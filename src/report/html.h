@@ -18,6 +18,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/tz.h"
+#include "report/decision.h"
 #include "report/evaluation.h"
 #include "report/table.h"
 
@@ -27,7 +28,6 @@ enum {
     REPORT_FRONTS_MAX = 8,
     REPORT_FRONT_POINTS_MAX = 64,
     REPORT_DECISIONS_MAX = 120,  /* listed; how many were left out is said */
-    REPORT_FACTORS = 3,
     REPORT_TEXT_MAX = 60000,     /* of a verbatim block: tree, configuration */
 };
 
@@ -70,25 +70,6 @@ struct report_forecast {
     double wape_frac;
     const struct table *scores; /* models and their scores, shown as they are; or NULL */
     const char *note;           /* or NULL */
-};
-
-enum report_verdict { REPORT_PASS, REPORT_LIMIT, REPORT_VETO };
-
-struct report_check {
-    const char *name; /* of the guard's check */
-    enum report_verdict verdict;
-    const char *reason;
-};
-
-struct report_decision {
-    int64_t time_us;
-    const char *policy;
-    int units_from, units_proposed, units_to; /* before, as the policy proposed, after the guard */
-    const char *factors[REPORT_FACTORS];      /* in words, strongest first; NULL: fewer */
-    const struct report_check *checks;        /* the whole chain in order */
-    size_t n_checks;
-    const char *rule_name; /* what the rules would have done; NULL: not asked */
-    int rule_units;
 };
 
 /* Progress of training, one value per round. */

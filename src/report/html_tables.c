@@ -159,14 +159,13 @@ void html_evaluation(struct page *p)
 
 enum { DECISIONS_OPEN = 16 }; /* in sight; the rest opens on request */
 
-static const char *const verdict_text[] = {[REPORT_PASS] = "passed", [REPORT_LIMIT] = "limited", [REPORT_VETO] = "vetoed"};
 static const char *const verdict_class[] = {[REPORT_PASS] = "", [REPORT_LIMIT] = "lim", [REPORT_VETO] = "veto"};
 
 static void put_check(struct page *p, const struct report_check *c)
 {
     buf_fmt(p->out, "<span class=\"%s\">", verdict_class[c->verdict]);
     page_text(p, c->name);
-    buf_fmt(p->out, " %s</span>", verdict_text[c->verdict]);
+    buf_fmt(p->out, " %s</span>", report_verdict_text(c->verdict));
     if (c->reason && *c->reason) {
         buf_str(p->out, ": ");
         page_text(p, c->reason);

@@ -240,7 +240,6 @@ static void format_json(const struct table *t, struct buf *out)
         json_close(&w);
     }
     json_close_array(&w);
-    buf_char(out, '\n');
 }
 
 void table_format(const struct table *t, enum cli_format format, bool colour, struct buf *out)
