@@ -217,6 +217,24 @@ static enum err_code store_text(const struct opt_row *row, void *dst, const char
     return opt_store(row, dst, text, e);
 }
 
+/* The struct below a row: its sub-table, or one element of its list. */
+static enum err_code enter(const struct opt_row *row, void **dst, size_t index, struct err *e)
+{
+    if (row->type == OPT_TYPE_SUB) {
+        *dst = opt_field(row, *dst);
+        return ERR_OK;
+    }
+    if (row->type != OPT_TYPE_SUBS)
+        return err_set(e, ERR_PARSE, "%s: holds no other keys", row->name);
+    if (index == SIZE_MAX)
+        return err_set(e, ERR_PARSE, "%s: is a list; write %s[0]", row->name, row->name);
+    const struct opt_subs *list = opt_field_const(row, *dst);
+    if (index >= list->n)
+        return err_set(e, ERR_RANGE, "%s[%zu]: the list has %zu entries", row->name, index, list->n);
+    *dst = (char *)list->items + index * row->sub->size;
+    return ERR_OK;
+}
+
 /* The row at the path, and the struct it lives in. */
 static enum err_code walk(const struct opt_table *t, void *dst, const char *path,
                           const struct opt_row **row, void **in, struct err *e)
@@ -231,23 +249,13 @@ static enum err_code walk(const struct opt_table *t, void *dst, const char *path
         *in = dst;
         if (!*row)
             return opt_unknown(t, name, e);
-        bool last = *path == '\0';
-        if ((*row)->type == OPT_TYPE_SUBS && index != SIZE_MAX) {
-            const struct opt_subs *list = opt_field_const(*row, dst);
-            if (index >= list->n)
-                return err_set(e, ERR_RANGE, "%s[%zu]: the list has %zu entries", name, index, list->n);
-            dst = (char *)list->items + index * (*row)->sub->size;
-        } else if (index != SIZE_MAX) {
+        if (index != SIZE_MAX && (*row)->type != OPT_TYPE_SUBS)
             return err_set(e, ERR_PARSE, "%s: takes no index", name);
-        } else if ((*row)->type == OPT_TYPE_SUB) {
-            dst = opt_field(*row, dst);
-        } else if (!last) {
-            return err_set(e, ERR_PARSE, "%s: holds no other keys", name);
-        }
-        if (last)
+        if (*path == '\0')
             return ERR_OK;
-        if ((*row)->type == OPT_TYPE_SUBS && index == SIZE_MAX)
-            return err_set(e, ERR_PARSE, "%s: is a list; write %s[0]", name, name);
+        rc = enter(*row, &dst, index, e);
+        if (rc)
+            return rc;
         t = (*row)->sub;
     }
 }
