@@ -186,9 +186,9 @@ enum err_code latency_from_erlang(double service_ms, int slots, int units_max, d
 /* ---- measured curves
  * ------------------------------------------------------------------------------ */
 
-/* Pool adjacent violators: the nearest rising sequence in least squares. */
-static void make_rising(double *y, int n)
+void latency_make_rising(double *y, int n)
 {
+    ASSERT(n <= LATENCY_POINTS_MAX);
     int size[LATENCY_POINTS_MAX], blocks = 0;
     double mean[LATENCY_POINTS_MAX];
     for (int i = 0; i < n; i++) {
@@ -293,7 +293,7 @@ static void fill_row_from_curve(const struct latency_point *p, int n, const stru
         y[1][i] = p[i].p99_ms;
     }
     for (int k = 0; k < 2; k++) {
-        make_rising(y[k], n);
+        latency_make_rising(y[k], n);
         pchip_slopes(x, y[k], n, d[k]);
     }
     for (int i = 0; i <= LATENCY_BINS; i++) {

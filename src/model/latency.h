@@ -3,8 +3,9 @@
  * Two sources, one table: Erlang-C (M/M/c response-time quantiles, c = units x slots) or a measured
  * curve (load per unit -> p50, p99; monotone cubic through the points, Fritsch & Carlson 1980).
  * The table answers in O(1) by linear interpolation, so the simulator and the policies share it.
- * Above rho_max the stationary formula stops meaning anything within 15 s: the table is capped there
- * and what cannot be served becomes backlog, which the simulator carries over and adds as waiting. */
+ * Above rho_max the stationary formula stops meaning anything within 15 s: the table is capped
+ * there and what cannot be served becomes backlog, which the simulator carries over and adds as
+ * waiting. */
 #ifndef MODEL_LATENCY_H
 #define MODEL_LATENCY_H
 
@@ -41,6 +42,9 @@ NODISCARD enum err_code latency_from_curve(const struct latency_point *p, int n,
                                            int units_max, double slo_ms, struct latency_model *out,
                                            struct err *e);
 void latency_fini(struct latency_model *m);
+/* Pool adjacent violators: the nearest rising sequence in least squares; at most
+ * LATENCY_POINTS_MAX values. */
+void latency_make_rising(double *y, int n);
 
 /* load in requests/s over all units, units >= 1 */
 static inline float latency_at(const float *table, const struct latency_model *m, int units,
