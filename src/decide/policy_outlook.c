@@ -22,8 +22,8 @@ static const struct opt_table options = OPT_TABLE("outlook", struct outlook_opti
                                                   "Learned demand distribution, newsvendor plan.");
 
 static const struct policy_range ranges[] = {
-    {"lambda", 2, 5000, true},
-    {"hold", 60e6, 1800e6, true},
+    {"lambda", 4, 20000, true},
+    {"hold", 600e6, 1800e6, true},
 };
 
 static void init(const struct capacity_config *cfg, const union policy_options *opt, union policy_memory *m)

@@ -12,7 +12,7 @@
 #include "decide/policy_priv.h"
 #include "nn/policy.h"
 
-static const char *const base_names[] = {"none", "mpc", "predictive", NULL};
+static const char *const base_names[] = {"none", "mpc", "predictive", "outlook", NULL};
 static const char *const residual_names[] = {"units", "margin", NULL};
 static const char *const on_error_names[] = {"hold", "baseline", NULL};
 

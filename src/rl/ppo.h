@@ -92,10 +92,11 @@ NODISCARD enum err_code ppo_train(struct ppo *p, ppo_hook_fn *hook, void *ctx, s
 bool ppo_done(const struct ppo *p);
 
 /* Writes policy and the full training state, atomically.  meta: the caller's provenance, e.g. {"layout", hash},
- * {"data", hashes}, {"config", text}; keys starting with "ppo." or "nn." are ours.
+ * {"data", hashes}, {"config", text}; keys starting with "ppo." or "nn." are ours.  extra: vectors of the
+ * caller's to keep in the same file, e.g. of another network; may be NULL with n_extra 0.
  * The bytes depend on configuration, seed and steps done only. */
 NODISCARD enum err_code ppo_save(const struct ppo *p, const char *path, const struct st_meta *meta, int n_meta,
-                                 struct err *e);
+                                 const struct st_tensor *extra, int n_extra, struct err *e);
 /* Continues from a file written by ppo_save, into a trainer made by ppo_new with the same configuration
  * (n_threads may differ) on the same build and CPU level.  expect: metadata that must be equal.
  * Errors: ERR_MISMATCH naming what differs; after an error p is good for ppo_free only. */

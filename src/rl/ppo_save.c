@@ -91,7 +91,8 @@ static enum err_code copy_env(const struct rl_venv *v, unsigned char **out, size
     return ERR_OK;
 }
 
-enum err_code ppo_save(const struct ppo *p, const char *path, const struct st_meta *meta, int n_meta, struct err *e)
+enum err_code ppo_save(const struct ppo *p, const char *path, const struct st_meta *meta, int n_meta,
+                       const struct st_tensor *extra, int n_extra, struct err *e)
 {
     const struct nn_params *params = nn_net_params_const(p->net);
     const struct reward_norm *rn = &p->collector.reward_norm;
@@ -116,6 +117,8 @@ enum err_code ppo_save(const struct ppo *p, const char *path, const struct st_me
     ckpt_add(c, "adam.v", ST_F32, params->v, params->total);
     add_lanes(c, p);
     ckpt_add(c, "env.state", ST_U8, env, n_env);
+    for (int i = 0; i < n_extra; i++)
+        ckpt_add(c, extra[i].name, extra[i].dtype, extra[i].data, extra[i].n_bytes / st_dtype_size(extra[i].dtype));
     rc = ckpt_write(c, path, e);
 out:
     mem_free(env);

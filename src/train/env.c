@@ -1,0 +1,287 @@
+#include "train/env.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "nn/net.h"
+#include "train/run.h"
+
+enum { WARM_STEPS = 240, BLOB_VERSION = 1 };
+
+/* What a checkpoint of a lane holds, apart from the simulator's and the decision's own state. */
+struct lane_core {
+    struct rng rng;
+    struct capacity_view view;
+    struct reward_terms terms;
+    int32_t chance, left;
+    int32_t units[CAPACITY_ACTIONS];
+    double weight_latency;
+};
+
+struct lane {
+    struct lane_core core;
+    struct capacity_config cfg; /* its own copy: the outlook's workspace belongs to one thread */
+    struct outlook outlook;     /* net borrowed from the shared one */
+    struct capacity_state state;
+    struct capsim sim;
+};
+
+struct capacity_env {
+    const struct world *w;
+    struct chance *const *chance;
+    int n_chances;
+    struct capacity_env_opts o;
+    struct lane *lane;
+};
+
+struct capacity_env_opts capacity_env_opts_default(const struct world *w)
+{
+    return (struct capacity_env_opts){
+        .n_lanes = 16,
+        .from = 0,
+        .to = w->train_end,
+        .weights = reward_weights_of(REWARD_SLO),
+        .draw_weights = true,
+        .seed = 1,
+    };
+}
+
+static void observe(const struct capacity_env *env, struct lane *l, float *obs, uint8_t *mask)
+{
+    if (l->sim.step % env->w->point_steps == 0)
+        l->core.view.forecast = *chance_forecast(env->chance[l->core.chance], env->w, l->sim.step);
+    capacity_observe(&l->cfg, &l->core.view, &l->state, obs);
+    capacity_mask(&l->cfg, &l->core.view, &l->state, mask, l->core.units);
+}
+
+static void advance(const struct capacity_env *env, struct lane *l, int proposed, struct capsim_out *out,
+                    int *change)
+{
+    struct capacity_plan plan;
+    capacity_commit(&l->cfg, &l->core.view, &l->state, proposed, &plan, NULL);
+    *change = plan.units - l->core.view.units_requested;
+    capsim_step(&l->sim, &env->w->sim, &env->w->trace, plan.units, &l->core.view, out);
+}
+
+static void start_episode(const struct capacity_env *env, struct lane *l)
+{
+    float obs[CAPACITY_OBS];
+    uint8_t mask[CAPACITY_ACTIONS];
+    struct capsim_out out;
+    int change;
+    struct lane_core *c = &l->core;
+    uint32_t room = (uint32_t)(env->o.to - env->o.from - WARM_STEPS - env->o.episode_steps);
+    int32_t start = env->o.from + (int32_t)rng_below(&c->rng, room);
+    c->chance = (int32_t)rng_below(&c->rng, (uint32_t)env->n_chances);
+    c->left = env->o.episode_steps;
+    double draw = rng_unit(&c->rng), which = rng_unit(&c->rng);
+    c->weight_latency = env->o.draw_weights && which < 0.5 ? pow(4, draw - 0.5) : 1;
+    run_view_init(&c->view, env->w, c->weight_latency, 1);
+    capacity_state_init(&l->cfg, &l->state);
+    capsim_reset(&l->sim, &env->w->sim, &env->w->trace, env->chance[c->chance]->seed, start,
+                 run_start_units(env->w, start), &c->view);
+    c->view.forecast = *chance_forecast(env->chance[c->chance], env->w, start);
+    for (int i = 0; i < WARM_STEPS; i++) {
+        observe(env, l, obs, mask);
+        int units = l->state.base_units >= 0 ? l->state.base_units : run_start_units(env->w, l->sim.step);
+        advance(env, l, units, &out, &change);
+    }
+}
+
+static void venv_reset(void *arg, int lane_begin, int lane_end, float *obs, uint8_t *mask)
+{
+    struct capacity_env *env = arg;
+    for (int i = lane_begin; i < lane_end; i++) {
+        start_episode(env, &env->lane[i]);
+        observe(env, &env->lane[i], obs + (size_t)i * CAPACITY_OBS, mask + (size_t)i * CAPACITY_ACTIONS);
+    }
+}
+
+static void score(const struct capacity_env *env, struct lane *l, const struct capsim_out *out, int change,
+                  float *reward, float *cost)
+{
+    struct reward_terms t = reward_of(&env->o.weights, &(struct reward_input){
+                                                           .p99_ms = (double)out->p99_ms,
+                                                           .target_ms = env->w->sim.spec.slo_p99_ms,
+                                                           .units = out->units_billed,
+                                                           .price_usd_h = env->w->sim.spec.price_usd_h,
+                                                           .price_ref_usd_h = env->w->price_ref_usd_h,
+                                                           .change = change,
+                                                       });
+    t.latency *= l->core.weight_latency;
+    l->core.terms.latency += t.latency;
+    l->core.terms.cost += t.cost;
+    l->core.terms.hold += t.hold;
+    l->core.terms.churn += t.churn;
+    *reward = out->barred ? 0 : (float)reward_sum(&t);
+    *cost = !out->barred && out->miss ? (float)l->core.weight_latency : 0;
+}
+
+static void venv_step(void *arg, int lane_begin, int lane_end, const int32_t *action,
+                      const struct rl_step_out *out)
+{
+    struct capacity_env *env = arg;
+    for (int i = lane_begin; i < lane_end; i++) {
+        struct lane *l = &env->lane[i];
+        float *obs = out->obs + (size_t)i * CAPACITY_OBS;
+        uint8_t *mask = out->mask + (size_t)i * CAPACITY_ACTIONS;
+        struct capsim_out what;
+        int change;
+        advance(env, l, l->core.units[action[i]], &what, &change);
+        score(env, l, &what, change, &out->reward[i], &out->cost[i]);
+        observe(env, l, obs, mask);
+        out->end[i] = RL_RUNNING;
+        if (--l->core.left > 0)
+            continue;
+        out->end[i] = RL_TRUNCATED;
+        memcpy(out->final_obs + (size_t)i * CAPACITY_OBS, obs, CAPACITY_OBS * sizeof *obs);
+        start_episode(env, l);
+        observe(env, l, obs, mask);
+    }
+}
+
+/* Blob: version, then per lane: core, simulator bytes, packed decision state. */
+static size_t lane_bytes(const struct capacity_env *env)
+{
+    return sizeof(struct lane_core) + capsim_bytes(&env->w->sim) + capacity_state_pack_size(&env->lane[0].cfg);
+}
+
+static size_t venv_save(const void *arg, void *buf, size_t cap)
+{
+    const struct capacity_env *env = arg;
+    size_t need = sizeof(uint64_t) + (size_t)env->o.n_lanes * lane_bytes(env);
+    const uint64_t version = BLOB_VERSION;
+    unsigned char *p = buf;
+    if (!buf || cap < need)
+        return need;
+    memcpy(p, &version, sizeof version);
+    p += sizeof version;
+    for (int i = 0; i < env->o.n_lanes; i++) {
+        const struct lane *l = &env->lane[i];
+        size_t n_sim = capsim_bytes(&env->w->sim);
+        memcpy(p, &l->core, sizeof l->core);
+        memcpy(p + sizeof l->core, &l->sim, n_sim);
+        capacity_state_pack(&l->cfg, &l->state, p + sizeof l->core + n_sim);
+        p += lane_bytes(env);
+    }
+    return need;
+}
+
+static bool core_sane(const struct capacity_env *env, const struct lane_core *c, const struct capsim *sim)
+{
+    return c->chance >= 0 && c->chance < env->n_chances && c->left > 0 && c->left <= env->o.episode_steps &&
+           sim->step >= 0 && sim->step + c->left <= env->o.to &&
+           sim->seed == env->chance[c->chance]->seed && c->view.units_requested >= 0 &&
+           c->view.units_requested <= env->w->sim.spec.units_max;
+}
+
+static enum err_code venv_load(void *arg, const void *buf, size_t n, struct err *e)
+{
+    struct capacity_env *env = arg;
+    const unsigned char *p = buf;
+    uint64_t version;
+    if (n != venv_save(env, NULL, 0))
+        return err_set(e, ERR_MISMATCH, "environment state of %zu bytes, expected %zu", n,
+                       venv_save(env, NULL, 0));
+    memcpy(&version, p, sizeof version);
+    if (version != BLOB_VERSION)
+        return err_set(e, ERR_MISMATCH, "environment state of another version");
+    p += sizeof version;
+    for (int i = 0; i < env->o.n_lanes; i++) {
+        struct lane *l = &env->lane[i];
+        size_t n_sim = capsim_bytes(&env->w->sim);
+        memcpy(&l->core, p, sizeof l->core);
+        memcpy(&l->sim, p + sizeof l->core, n_sim);
+        if (!core_sane(env, &l->core, &l->sim))
+            return err_set(e, ERR_PARSE, "environment state of lane %d is damaged", i);
+        enum err_code rc = capacity_state_unpack(&l->cfg, p + sizeof l->core + n_sim,
+                                                 capacity_state_pack_size(&l->cfg), &l->state, e);
+        if (rc)
+            return err_wrap(e, "lane %d", i);
+        p += lane_bytes(env);
+    }
+    return ERR_OK;
+}
+
+static enum err_code lane_init(struct capacity_env *env, int i, const struct capacity_config *cfg, struct err *e)
+{
+    struct lane *l = &env->lane[i];
+    char name[32];
+    (void)snprintf(name, sizeof name, "lane %d", i);
+    l->core.rng = rng_stream(env->o.seed, name);
+    l->cfg = *cfg;
+    if (!cfg->outlook)
+        return ERR_OK;
+    l->outlook.net = cfg->outlook->net;
+    l->cfg.outlook = &l->outlook;
+    return nn_ws_new(l->outlook.net, &l->outlook.ws, e);
+}
+
+enum err_code capacity_env_new(const struct world *w, struct chance *const *chance, int n_chances,
+                               const struct capacity_config *cfg, const struct capacity_env_opts *o,
+                               struct capacity_env **out, struct err *e)
+{
+    struct capacity_env *env = mem_zero(1, sizeof *env);
+    enum err_code rc = ERR_OK;
+    *env = (struct capacity_env){.w = w, .chance = chance, .n_chances = n_chances, .o = *o};
+    if (env->o.episode_steps <= 0)
+        env->o.episode_steps = world_steps_per_day(w);
+    int32_t room = o->to - o->from - WARM_STEPS - 1;
+    if (env->o.episode_steps > room / 2) /* a short history: episodes shrink, starts stay varied */
+        env->o.episode_steps = room / 2;
+    if (o->n_lanes < 1 || n_chances < 1 || o->from < 0 || o->to > w->train_end || env->o.episode_steps < 16) {
+        mem_free(env);
+        return err_set(e, ERR_RANGE, "%d lanes, %d seeds, steps %d to %d: too little to learn from", o->n_lanes,
+                       n_chances, o->from, o->to);
+    }
+    env->lane = try_zero_aligned((size_t)o->n_lanes, sizeof *env->lane);
+    if (!env->lane)
+        rc = err_set(e, ERR_NOMEM, "%d lanes", o->n_lanes);
+    for (int i = 0; !rc && i < o->n_lanes; i++)
+        rc = lane_init(env, i, cfg, e);
+    if (rc) {
+        capacity_env_free(env);
+        return rc;
+    }
+    *out = env;
+    return ERR_OK;
+}
+
+void capacity_env_free(struct capacity_env *env)
+{
+    if (!env)
+        return;
+    for (int i = 0; env->lane && i < env->o.n_lanes; i++)
+        nn_ws_free(env->lane[i].outlook.ws);
+    mem_free(env->lane);
+    mem_free(env);
+}
+
+struct rl_venv capacity_env_venv(struct capacity_env *env)
+{
+    return (struct rl_venv){
+        .env = env,
+        .n_lanes = env->o.n_lanes,
+        .obs_dim = CAPACITY_OBS,
+        .n_actions = CAPACITY_ACTIONS,
+        .reset = venv_reset,
+        .step = venv_step,
+        .save = venv_save,
+        .load = venv_load,
+    };
+}
+
+struct reward_terms capacity_env_terms(const struct capacity_env *env)
+{
+    struct reward_terms t = {0};
+    for (int i = 0; i < env->o.n_lanes; i++) {
+        const struct reward_terms *l = &env->lane[i].core.terms;
+        t.latency += l->latency;
+        t.cost += l->cost;
+        t.hold += l->hold;
+        t.churn += l->churn;
+    }
+    return t;
+}

@@ -1,0 +1,411 @@
+#include "train/evaluate.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/signal.h"
+#include "train/bound.h"
+#include "train/oracle.h"
+
+uint64_t train_seed(uint64_t seed)
+{
+    return (rng_key(seed, "training seeds") & 0xffffffffffff) | (1ull << 48); /* never a user's number */
+}
+
+/* ---- contenders ------------------------------------------------------------------------------- */
+
+static bool has_suffix(const char *s, const char *suffix)
+{
+    size_t n = strlen(s), m = strlen(suffix);
+    return n >= m && strcmp(s + n - m, suffix) == 0;
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+enum err_code contender_parse(const char *text, struct contender *c, struct err *e)
+{
+    static const char published[] = ":published";
+    char name[64];
+    memset(c, 0, sizeof *c);
+    (void)snprintf(c->name, sizeof c->name, "%s", base_name(text));
+    if (has_suffix(text, ".safetensors")) {
+        c->kind = CONTENDER_LEARNED;
+        c->path = text;
+        c->guarded = true;
+        return ERR_OK;
+    }
+    if (strcmp(text, "oracle") == 0) {
+        c->kind = CONTENDER_ORACLE;
+        return ERR_OK;
+    }
+    const struct policy *p;
+    bool as_published = has_suffix(text, published);
+    int n = (int)(strlen(text) - (as_published ? sizeof published - 1 : 0));
+    if (n >= (int)sizeof name)
+        return err_set(e, ERR_LIMIT, "policy name \"%.40s...\" is too long", text);
+    (void)snprintf(name, sizeof name, "%.*s", n, text);
+    enum err_code rc = policy_parse(name, &p, &c->guarded, e);
+    if (rc)
+        return rc;
+    if (p->learned || strcmp(p->name, "outlook") == 0)
+        return err_set(e, ERR_INVAL, "policy: %s is learned; train one and name its file, e.g. p.safetensors",
+                       p->name);
+    policy_use_default(&c->use, p);
+    c->tuned = !as_published && p->n_ranges > 0 && strcmp(p->name, "threshold") != 0;
+    return ERR_OK;
+}
+
+static bool trained_on_test_days(const struct learned *l, const struct world *w)
+{
+    int64_t test_from = w->start_us + w->train_end * w->sim.spec.step_us;
+    int64_t test_to = w->start_us + w->n * w->sim.spec.step_us;
+    return strcmp(l->scenario, w->scenario->name) == 0 && l->train_from_us < test_to && l->train_to_us > test_from;
+}
+
+enum err_code contender_config(const struct contender *c, const struct world *w, struct learned *l,
+                               struct capacity_config *cfg, struct err *e)
+{
+    memset(l, 0, sizeof *l);
+    if (c->kind != CONTENDER_LEARNED)
+        return world_config(w, &c->use, c->guarded, cfg, e);
+    enum err_code rc = learned_load(c->path, l, e);
+    if (rc)
+        return rc;
+    if (trained_on_test_days(l, w))
+        return err_set(e, ERR_MISMATCH, "%s was trained on days that are tested here; train it on this scenario's "
+                                        "first part or name another scenario", c->path);
+    capacity_config_default(cfg, l->main.policy);
+    cfg->spec = w->sim.spec;
+    cfg->guard = w->scenario->guard;
+    cfg->guarded = c->guarded;
+    learned_apply(l, cfg);
+    rc = capacity_config_finish(cfg, e);
+    return rc ? err_wrap(e, "%s", c->path) : ERR_OK;
+}
+
+/* ---- running ---------------------------------------------------------------------------------- */
+
+/* One (policy, setting, seed) to run over the test stretch. */
+struct task {
+    const struct contender *c;
+    const union policy_options *opt; /* NULL: the contender's own */
+    int seed;
+    struct run_result *out;
+    enum err_code rc;
+    struct err err;
+};
+
+struct batch {
+    const struct world *w;
+    struct chance **chance;
+    struct task *task;
+    int n, cap;
+};
+
+static void add_task(struct batch *b, const struct contender *c, const union policy_options *opt, int seed,
+                     struct run_result *out)
+{
+    if (b->n == b->cap) {
+        b->cap = b->cap ? 2 * b->cap : 64;
+        b->task = mem_grow(b->task, (size_t)b->cap, sizeof *b->task);
+    }
+    b->task[b->n++] = (struct task){.c = c, .opt = opt, .seed = seed, .out = out};
+}
+
+static void run_task(size_t shard, int worker, void *arg)
+{
+    struct batch *b = arg;
+    struct task *t = &b->task[shard];
+    struct learned l;
+    (void)worker;
+    t->rc = signal_check(&t->err);
+    if (t->rc)
+        return;
+    struct capacity_config *cfg = mem_zero(1, sizeof *cfg);
+    struct contender c = *t->c;
+    if (t->opt)
+        c.use.opt = *t->opt;
+    t->rc = contender_config(&c, b->w, &l, cfg, &t->err);
+    struct run_opts o = run_opts_default(b->w);
+    o.weights = reward_weights_of((enum reward_preset)b->w->scenario->preset);
+    if (!t->rc)
+        t->rc = run_policy(b->w, b->chance[t->seed], cfg, &o, t->out, &t->err);
+    learned_fini(&l);
+    mem_free(cfg);
+}
+
+static enum err_code run_batch(struct batch *b, struct thread_pool *pool, struct err *e)
+{
+    enum err_code rc = ERR_OK;
+    parallel_for(pool, (size_t)b->n, run_task, b);
+    for (int i = 0; i < b->n && !rc; i++)
+        if ((rc = b->task[i].rc) != ERR_OK) {
+            *e = b->task[i].err;
+            err_wrap(e, "policy %s", b->task[i].c->name);
+        }
+    mem_free(b->task);
+    b->task = NULL;
+    b->n = b->cap = 0;
+    return rc;
+}
+
+/* ---- tuning ----------------------------------------------------------------------------------- */
+
+static enum err_code tune_contender(const struct world *w, const struct evaluate_opts *o, struct chance *train,
+                                    struct thread_pool *pool, struct contender *c, struct err *e)
+{
+    struct tune_opts t = tune_opts_default(w, c->use.policy);
+    t.evals = o->tune_evals;
+    t.guarded = c->guarded;
+    c->front = mem_zero(1, sizeof *c->front);
+    enum err_code rc = tune_front(w, &train, 1, &t, pool, c->front, e);
+    const struct tune_point *p = rc ? NULL : tune_pick(c->front, w->scenario->service.tune_violation_max);
+    if (p)
+        c->use.opt = p->opt;
+    return rc;
+}
+
+static enum err_code tune_all(const struct world *w, const struct evaluate_opts *o, struct thread_pool *pool,
+                              struct evaluate_result *r, evaluate_progress_fn *progress, void *ctx, struct err *e)
+{
+    struct chance *train;
+    enum err_code rc = chance_new(w, train_seed(o->seed), &train, e);
+    if (rc)
+        return rc;
+    for (int i = 0; i < r->n && !rc; i++) {
+        struct contender *c = &r->contender[i];
+        if (!c->tuned)
+            continue;
+        if (progress)
+            progress(ctx, c->name, i, r->n);
+        rc = tune_contender(w, o, train, pool, c, e);
+    }
+    chance_free(train);
+    return rc;
+}
+
+/* ---- bounds ----------------------------------------------------------------------------------- */
+
+struct bound_task {
+    const struct world *w;
+    struct evaluate_result *r;
+    double *cost; /* [n_seeds][n_bound_points] */
+    enum err_code *rc;
+    struct err *err;
+};
+
+static void bound_seed(size_t shard, int worker, void *arg)
+{
+    struct bound_task *b = arg;
+    struct evaluate_result *r = b->r;
+    const struct world *w = b->w;
+    (void)worker;
+    int units0 = run_start_units(w, w->train_end);
+    uint64_t seed = r->chance[shard]->seed;
+    struct err *e = &b->err[shard];
+    enum err_code rc = signal_check(e);
+    if (!rc)
+        rc = bound_cost(&w->sim, &w->trace, seed, w->train_end, w->n, BOUND_UNITS_ANY, r->bound_limits,
+                        (int)r->n_bound_points, b->cost + shard * r->n_bound_points, e);
+    r->oracle_plan[shard] = mem_zero((size_t)(w->n - w->train_end), sizeof(int16_t));
+    struct oracle_result how;
+    if (!rc)
+        rc = oracle_plan(&w->sim, &w->trace, seed, w->train_end, w->n, units0,
+                         w->scenario->service.slo_violation_max, r->oracle_plan[shard], &how, e);
+    struct run_opts o = run_opts_default(w);
+    o.schedule = r->oracle_plan[shard];
+    o.weights = reward_weights_of((enum reward_preset)w->scenario->preset);
+    if (!rc)
+        rc = run_policy(w, r->chance[shard], NULL, &o, &r->oracle[shard], e);
+    b->rc[shard] = rc;
+}
+
+static enum err_code find_bounds(const struct world *w, struct thread_pool *pool, struct evaluate_result *r,
+                                 struct err *e)
+{
+    static const double share[] = {0.25, 0.5, 0.7, 1, 2, 4, 8};
+    size_t n = (size_t)r->n_seeds;
+    enum err_code rc = ERR_OK;
+    r->n_bound_points = ARRAY_LEN(share);
+    for (size_t i = 0; i < r->n_bound_points; i++)
+        r->bound_limits[i] = share[i] * w->scenario->service.slo_violation_max;
+    r->oracle = mem_zero(n, sizeof *r->oracle);
+    r->oracle_plan = mem_zero(n, sizeof *r->oracle_plan);
+    struct bound_task b = {.w = w, .r = r, .cost = mem_zero(n * r->n_bound_points, sizeof(double)),
+                           .rc = mem_zero(n, sizeof(enum err_code)), .err = mem_zero(n, sizeof(struct err))};
+    parallel_for(pool, n, bound_seed, &b);
+    for (size_t s = 0; s < n; s++) {
+        if (b.rc[s] && !rc) {
+            rc = b.rc[s];
+            *e = b.err[s];
+            err_wrap(e, "bounds");
+        }
+        for (size_t i = 0; i < r->n_bound_points; i++)
+            r->bound_cost[i] += b.cost[s * r->n_bound_points + i] / (double)n;
+    }
+    r->bounds[r->n_bounds++] = (struct eval_bound){.name = "cost_usd", .value = r->bound_cost[3]};
+    mem_free(b.err);
+    mem_free(b.rc);
+    mem_free(b.cost);
+    return rc;
+}
+
+/* ---- all together ----------------------------------------------------------------------------- */
+
+static enum err_code take_contenders(const struct evaluate_opts *o, struct evaluate_result *r, struct err *e)
+{
+    if (o->n_policies < 1 || o->n_policies > EVALUATE_POLICIES_MAX - 1)
+        return err_set(e, ERR_USAGE, "%zu policies; name 1 to %d", o->n_policies, EVALUATE_POLICIES_MAX - 1);
+    r->hpa = -1;
+    for (size_t i = 0; i < o->n_policies; i++) {
+        struct contender *c = &r->contender[r->n++];
+        enum err_code rc = contender_parse(o->policies[i], c, e);
+        if (rc)
+            return rc;
+        c->tuned = c->tuned && o->tune_evals > 0;
+        if (c->tuned && strcmp(c->name, "hpa") == 0)
+            r->hpa = r->n - 1;
+    }
+    r->n_shown = r->n;
+    if (r->hpa >= 0 || o->tune_evals <= 0)
+        return ERR_OK;
+    r->hpa = r->n++; /* its front is what every row is measured against */
+    return contender_parse("hpa", &r->contender[r->hpa], e);
+}
+
+static void plan_runs(const struct evaluate_opts *o, struct evaluate_result *r, struct batch *b)
+{
+    for (int i = 0; i < r->n; i++) {
+        struct contender *c = &r->contender[i];
+        c->runs = mem_zero((size_t)r->n_seeds, sizeof *c->runs);
+        for (int s = 0; s < r->n_seeds && c->kind != CONTENDER_ORACLE; s++)
+            add_task(b, c, NULL, s, &c->runs[s]);
+        if (!c->front || (i != r->hpa && !o->all_fronts))
+            continue;
+        c->front_runs = mem_zero((size_t)(c->front->n * r->n_seeds), sizeof *c->front_runs);
+        for (int k = 0; k < c->front->n; k++)
+            for (int s = 0; s < r->n_seeds; s++)
+                add_task(b, c, &c->front->point[k].opt, s, &c->front_runs[k * r->n_seeds + s]);
+    }
+}
+
+/* Pointers to results, as metrics.h wants them. */
+struct seed_runs {
+    const struct run_result *of[EVALUATE_SEEDS_MAX];
+};
+
+static struct metric_runs runs_of(struct seed_runs *hold, const struct run_result *runs, int n)
+{
+    for (int s = 0; s < n; s++)
+        hold->of[s] = &runs[s];
+    return (struct metric_runs){.seed = hold->of, .n_seeds = n};
+}
+
+static enum err_code compute_metrics(const struct evaluate_opts *o, struct evaluate_result *r, struct err *e)
+{
+    enum err_code rc = ERR_OK;
+    struct seed_runs *hold = mem_zero(TUNE_POINTS_MAX + 2, sizeof *hold);
+    struct metric_runs setting[TUNE_POINTS_MAX], oracle;
+    struct metric_front front = {.setting = setting};
+    const struct contender *hpa = r->hpa >= 0 ? &r->contender[r->hpa] : NULL;
+    if (hpa)
+        for (front.n = 0; front.n < hpa->front->n; front.n++)
+            setting[front.n] = runs_of(&hold[front.n], hpa->front_runs + front.n * r->n_seeds, r->n_seeds);
+    if (r->oracle)
+        oracle = runs_of(&hold[TUNE_POINTS_MAX], r->oracle, r->n_seeds);
+    for (int i = 0; i < r->n_shown && !rc; i++) {
+        struct contender *c = &r->contender[i];
+        if (c->kind == CONTENDER_ORACLE && !r->oracle)
+            return err_set(e, ERR_USAGE, "policy oracle needs the bounds; leave out --no-bounds");
+        const struct run_result *runs = c->kind == CONTENDER_ORACLE ? r->oracle : c->runs;
+        struct metric_input in = {
+            .runs = runs_of(&hold[TUNE_POINTS_MAX + 1], runs, r->n_seeds),
+            .front = hpa ? &front : NULL,
+            .oracle = r->oracle ? &oracle : NULL,
+            .seed = o->seed,
+        };
+        rc = metrics_compute(&in, c->metrics, &c->n_metrics, e);
+    }
+    mem_free(hold);
+    return rc;
+}
+
+static void describe(const struct world *w, struct evaluate_result *r)
+{
+    for (int i = 0; i < r->n_shown; i++) {
+        const struct contender *c = &r->contender[i];
+        bool knows = c->kind == CONTENDER_ORACLE ||
+                     (c->kind == CONTENDER_RULE && strcmp(c->use.policy->name, "foresight") == 0);
+        r->policies[i] = (struct eval_policy){.name = c->name, .role = knows ? EVAL_REFERENCE : EVAL_CONTENDER,
+                                              .metrics = c->metrics, .n_metrics = c->n_metrics};
+    }
+    const struct scenario_service *s = &w->scenario->service;
+    int days = r->contender[0].kind == CONTENDER_ORACLE ? r->oracle[0].n_days : r->contender[0].runs[0].n_days;
+    r->ev = (struct evaluation){
+        .scenario = w->scenario->name, .n_seeds = r->n_seeds, .n_days = days, .policies = r->policies,
+        .n_policies = (size_t)r->n_shown, .bounds = r->bounds, .n_bounds = r->n_bounds,
+        .slo_p99_ms = w->sim.spec.slo_p99_ms, .slo_violation_max = s->slo_violation_max,
+    };
+    for (int i = 0; i < r->n_shown && !r->ev.proposal; i++)
+        if (r->contender[i].kind == CONTENDER_LEARNED)
+            r->ev.proposal = r->contender[i].name;
+}
+
+enum err_code evaluate_run(const struct world *w, const struct evaluate_opts *o, struct thread_pool *pool,
+                           evaluate_progress_fn *progress, void *ctx, struct evaluate_result **out, struct err *e)
+{
+    struct evaluate_result *r = *out = mem_zero(1, sizeof *r);
+    if (o->n_seeds < 1 || o->n_seeds > EVALUATE_SEEDS_MAX)
+        return err_set(e, ERR_RANGE, "%d seeds; 1 to %d", o->n_seeds, EVALUATE_SEEDS_MAX);
+    r->n_seeds = o->n_seeds;
+    enum err_code rc = take_contenders(o, r, e);
+    if (rc)
+        return rc;
+    if (progress)
+        progress(ctx, "forecasts", 0, 1);
+    r->chance = mem_zero((size_t)o->n_seeds, sizeof *r->chance);
+    rc = chance_new_many(w, (uint64_t)w->scenario->chance.seed, o->n_seeds, pool, r->chance, e);
+    if (!rc && o->tune_evals > 0)
+        rc = tune_all(w, o, pool, r, progress, ctx, e);
+    if (!rc && progress)
+        progress(ctx, "test days", r->n, r->n);
+    struct batch b = {.w = w, .chance = r->chance};
+    if (!rc) {
+        plan_runs(o, r, &b);
+        rc = run_batch(&b, pool, e);
+    }
+    if (!rc && o->bounds)
+        rc = find_bounds(w, pool, r, e);
+    if (!rc)
+        rc = compute_metrics(o, r, e);
+    if (!rc)
+        describe(w, r);
+    return rc;
+}
+
+void evaluate_free(struct evaluate_result *r)
+{
+    if (!r)
+        return;
+    for (int i = 0; i < r->n; i++) {
+        mem_free(r->contender[i].front);
+        mem_free(r->contender[i].runs);
+        mem_free(r->contender[i].front_runs);
+    }
+    for (int s = 0; s < r->n_seeds; s++) {
+        if (r->chance)
+            chance_free(r->chance[s]);
+        if (r->oracle_plan)
+            mem_free(r->oracle_plan[s]);
+    }
+    mem_free(r->chance);
+    mem_free(r->oracle_plan);
+    mem_free(r->oracle);
+    mem_free(r);
+}

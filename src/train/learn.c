@@ -1,0 +1,351 @@
+#include "train/learn.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/signal.h"
+#include "nn/checkpoint.h"
+#include "train/env.h"
+#include "train/evaluate.h"
+#include "train/tune.h"
+
+enum { CALIBRATE_EVALS = 20, CALIBRATE_SEEDS = 2, LANE_STEPS = 64 };
+
+/* One training run. */
+struct learn {
+    const struct world *w;
+    const struct learn_opts *o;
+    const char *path;
+    learn_hook_fn *hook;
+    void *ctx;
+    struct learn_report *report;
+    struct thread_pool *pool;
+    struct chance **chance; /* [o->seeds] */
+    struct learned policy;  /* what is being made: options and outlook */
+    struct capacity_config cfg;
+    struct capacity_env *env;
+    struct ppo *ppo;
+    int64_t started_us, started_steps;
+};
+
+static void tell(const struct learn *l, const char *stage, int64_t done, int64_t total)
+{
+    if (l->hook)
+        l->hook(l->ctx, &(struct learn_progress){.stage = stage, .done = done, .total = total, .cost_usd_h = NAN,
+                                                 .violation_frac = NAN, .lambda = NAN, .entropy = NAN, .kl = NAN});
+}
+
+static void warn(struct learn *l, const char *text)
+{
+    char *to = l->report->warnings;
+    size_t used = strlen(to);
+    (void)snprintf(to + used, LEARN_WARNINGS - used, "%s\n", text);
+}
+
+static bool needs_outlook(const struct learn_opts *o)
+{
+    return o->policy == LEARN_OUTLOOK || o->base == PPO_BASE_OUTLOOK;
+}
+
+static struct policy_use *outlook_use(struct learn *l)
+{
+    return l->o->policy == LEARN_OUTLOOK ? &l->policy.main : &l->policy.base;
+}
+
+/* ---- the outlook ------------------------------------------------------------------------------ */
+
+/* The price of a miss that just keeps tune_violation_max on the days the held-out fit has not seen.  The error budget
+ * is off meanwhile: it would hide a wrong price. */
+static enum err_code calibrate(struct learn *l, struct outlook *held_out, struct err *e)
+{
+    struct tune_opts t = tune_opts_default(l->w, policy_find("outlook"));
+    struct tune_front *f = mem_zero(1, sizeof *f);
+    t.from = l->report->outlook.valid_from;
+    t.to = l->w->train_end;
+    t.evals = CALIBRATE_EVALS;
+    t.n_seeds = CALIBRATE_SEEDS;
+    t.outlook = held_out;
+    t.start.opt.outlook.budget_gain = 0;
+    enum err_code rc = tune_front(l->w, l->chance, (int)l->o->seeds, &t, l->pool, f, e);
+    const struct tune_point *p = rc ? NULL : tune_pick(f, l->w->scenario->service.tune_violation_max);
+    if (p) {
+        struct policy_use *use = outlook_use(l);
+        double gain = use->opt.outlook.budget_gain;
+        use->opt = p->opt;
+        use->opt.outlook.budget_gain = gain;
+        l->report->calibrated_misses = p->misses;
+    }
+    mem_free(f);
+    return rc ? err_wrap(e, "calibrating the outlook") : ERR_OK;
+}
+
+static enum err_code make_outlook(struct learn *l, struct err *e)
+{
+    struct outlook held_out;
+    struct outlook_fit_opts f = outlook_fit_opts_default();
+    f.samples = l->o->outlook_samples;
+    f.seed = l->o->seed;
+    tell(l, "outlook", 0, 2);
+    enum err_code rc = outlook_fit(l->w, l->chance, (int)l->o->seeds, &f, l->pool, &l->policy.outlook, &held_out,
+                                   &l->report->outlook, e);
+    if (rc)
+        return rc;
+    tell(l, "calibration", 1, 2);
+    rc = calibrate(l, &held_out, e);
+    outlook_fini(&held_out);
+    return rc;
+}
+
+/* A base that is a rule is tuned as evaluate would tune it. */
+static enum err_code tune_base(struct learn *l, struct err *e)
+{
+    struct policy_use *use = &l->policy.base;
+    struct tune_front *f = mem_zero(1, sizeof *f);
+    struct tune_opts t = tune_opts_default(l->w, use->policy);
+    t.guarded = true;
+    tell(l, "tuning the base", 0, 1);
+    enum err_code rc = tune_front(l->w, l->chance, 1, &t, l->pool, f, e);
+    const struct tune_point *p = rc ? NULL : tune_pick(f, l->w->scenario->service.tune_violation_max);
+    if (p)
+        use->opt = p->opt;
+    mem_free(f);
+    return rc;
+}
+
+/* ---- files ------------------------------------------------------------------------------------ */
+
+static void more_meta(struct learned_meta *m, const struct learn *l, const char *state)
+{
+    static const char *const policies[] = {"outlook", "ppo"};
+    char text[160];
+    const struct learn_opts *o = l->o;
+    (void)snprintf(text, sizeof text, "%s residual %d step %g objective %s credit %d seeds %" PRId64
+                   " samples %" PRId64, policies[o->policy], o->residual, o->residual_step,
+                   reward_preset_names[o->objective], o->credit, o->seeds, o->outlook_samples);
+    m->meta[m->n++] = (struct st_meta){.key = mem_strdup("command"), .value = mem_strdup(text)};
+    m->meta[m->n++] = (struct st_meta){.key = mem_strdup("state"), .value = mem_strdup(state)};
+}
+
+static void meta_of(const struct learn *l, const char *state, struct learned_meta *m)
+{
+    learned_meta_init(m, l->w, &l->policy.main, &l->policy.base, &l->policy.outlook, l->o->seed);
+    more_meta(m, l, state);
+}
+
+static enum err_code save_outlook(const struct learn *l, struct err *e)
+{
+    struct learned_meta m;
+    meta_of(l, "finished", &m);
+    enum err_code rc = st_write(l->path, &m.extra, 1, m.meta, m.n, e);
+    learned_meta_fini(&m);
+    return rc;
+}
+
+static enum err_code save_ppo(const struct learn *l, struct err *e)
+{
+    struct learned_meta m;
+    meta_of(l, ppo_done(l->ppo) ? "finished" : "interrupted", &m);
+    enum err_code rc = ppo_save(l->ppo, l->path, m.meta, m.n, &m.extra, m.extra.n_bytes ? 1 : 0, e);
+    learned_meta_fini(&m);
+    return rc;
+}
+
+/* Whether `path` holds an interrupted run; its policy (options, outlook) then replaces making them anew. */
+static enum err_code find_interrupted(struct learn *l, struct err *e)
+{
+    struct st_file *f;
+    if (l->o->policy != LEARN_PPO || !file_exists(l->path) || st_open(l->path, &f, NULL))
+        return ERR_OK; /* nothing to continue; the file is replaced when the new one is whole */
+    const char *state = st_meta_get(f, "state");
+    bool interrupted = state && strcmp(state, "interrupted") == 0;
+    struct learned_meta m;
+    learned_meta_init(&m, l->w, &l->policy.main, &l->policy.base, NULL, l->o->seed);
+    more_meta(&m, l, "interrupted");
+    enum err_code rc = ERR_OK;
+    for (int i = 0; interrupted && !rc && i < m.n; i++)
+        if (strncmp(m.meta[i].key, "base.", 5) != 0) /* tuned values, known only after the work */
+            rc = ckpt_expect(f, &m.meta[i], 1, e);
+    learned_meta_fini(&m);
+    st_free(f);
+    if (rc)
+        return err_wrap(e, "%s holds an unfinished run of another command; give another -o, or remove it", l->path);
+    if (!interrupted)
+        return ERR_OK;
+    learned_fini(&l->policy);
+    rc = learned_load(l->path, &l->policy, e);
+    l->report->resumed = !rc;
+    return rc;
+}
+
+/* ---- ppo -------------------------------------------------------------------------------------- */
+
+static bool on_iteration(void *ctx, const struct ppo_stats *s)
+{
+    struct learn *l = ctx;
+    const struct world *w = l->w;
+    double cost = s->mean_reward;
+    struct learn_report *r = l->report;
+    int every = (int)(l->o->steps / (l->o->lanes * LANE_STEPS) / LEARN_CURVE_MAX) + 1;
+    (void)w;
+    if (s->iteration % every == 0 && r->n_curve < LEARN_CURVE_MAX) {
+        r->curve_steps[r->n_curve] = (double)s->steps;
+        r->curve_cost_usd_h[r->n_curve] = -cost * w->price_ref_usd_h;
+        r->curve_misses[r->n_curve++] = s->mean_cost;
+    }
+    if (l->hook)
+        l->hook(l->ctx, &(struct learn_progress){.stage = "ppo", .done = s->steps, .total = l->o->steps,
+                                                 .cost_usd_h = -cost * w->price_ref_usd_h,
+                                                 .violation_frac = s->mean_cost, .lambda = s->lambda,
+                                                 .entropy = s->entropy, .kl = s->kl});
+    return !signal_stop();
+}
+
+static struct ppo_cfg ppo_cfg_of(const struct learn *l)
+{
+    struct ppo_cfg c = ppo_cfg_default();
+    const struct learn_opts *o = l->o;
+    static float bias[CAPACITY_ACTIONS];
+    c.shape = (enum nn_shape)o->shape;
+    c.n_steps = LANE_STEPS;
+    c.total_steps = o->steps;
+    c.gamma = (float)o->gamma;
+    c.entropy = (float)o->entropy;
+    c.lr = (float)o->lr;
+    c.credit = (enum ppo_credit)o->credit;
+    c.constrained = o->objective == REWARD_SLO;
+    c.cost_limit = (float)l->w->scenario->service.tune_violation_max;
+    c.seed = o->seed;
+    c.n_threads = o->threads;
+    bias[CAPACITY_ACTION_HOLD] = l->o->base == PPO_BASE_NONE ? 1 : 2; /* start near "as the base says" */
+    c.logit_bias = bias;
+    return c;
+}
+
+static enum err_code train_ppo(struct learn *l, struct err *e)
+{
+    struct capacity_env_opts eo = capacity_env_opts_default(l->w);
+    eo.n_lanes = (int)l->o->lanes;
+    eo.weights = reward_weights_of((enum reward_preset)l->o->objective);
+    eo.seed = l->o->seed;
+    capacity_config_default(&l->cfg, l->policy.main.policy);
+    l->cfg.spec = l->w->sim.spec;
+    l->cfg.guard = l->w->scenario->guard;
+    learned_apply(&l->policy, &l->cfg);
+    l->cfg.net = NULL; /* the trainer chooses */
+    enum err_code rc = capacity_config_finish(&l->cfg, e);
+    if (!rc)
+        rc = capacity_env_new(l->w, l->chance, (int)l->o->seeds, &l->cfg, &eo, &l->env, e);
+    if (rc)
+        return rc;
+    struct rl_venv venv = capacity_env_venv(l->env);
+    struct ppo_cfg pc = ppo_cfg_of(l);
+    rc = ppo_new(&pc, &venv, &l->ppo, e);
+    if (!rc && l->report->resumed)
+        rc = ppo_load(l->ppo, l->path, NULL, 0, e);
+    l->started_us = clock_mono_us();
+    if (!rc)
+        rc = ppo_train(l->ppo, on_iteration, l, e);
+    if (!rc)
+        rc = save_ppo(l, e);
+    ppo_free(l->ppo);
+    l->ppo = NULL;
+    return rc;
+}
+
+/* DESIGN: a term under 5 % of the total, or one that oscillates, is a sign of weights that do not mean anything. */
+static void check_terms(struct learn *l)
+{
+    struct reward_terms t = capacity_env_terms(l->env);
+    struct reward_weights wt = reward_weights_of((enum reward_preset)l->o->objective);
+    double total = fabs(t.latency) + fabs(t.cost) + fabs(t.hold) + fabs(t.churn);
+    const struct {
+        const char *name;
+        double value, weight;
+    } term[] = {{"latency", t.latency, wt.alpha}, {"cost", t.cost, wt.beta}, {"hold", t.hold, wt.kappa},
+                {"churn", t.churn, wt.delta}};
+    for (size_t i = 0; i < ARRAY_LEN(term); i++) {
+        char text[128];
+        if (!(term[i].weight > 0) || fabs(term[i].value) >= 0.05 * total)
+            continue;
+        (void)snprintf(text, sizeof text, "reward term %s is %.1f %% of the total: its weight decides little",
+                       term[i].name, 100 * fabs(term[i].value) / total);
+        if (l->o->objective != REWARD_SLO)
+            warn(l, text);
+    }
+    double n = (double)(l->report->steps ? l->report->steps : 1);
+    l->report->terms = (struct reward_terms){t.latency / n, t.cost / n, t.hold / n, t.churn / n};
+}
+
+static enum err_code check_opts(const struct learn_opts *o, struct err *e)
+{
+    if (o->policy == LEARN_OUTLOOK && o->base != PPO_BASE_NONE)
+        return err_set(e, ERR_USAGE, "--base goes with --policy ppo");
+    if (o->seeds < 1 || o->seeds > 256 || o->lanes < 1 || o->lanes > 1024)
+        return err_set(e, ERR_RANGE, "%" PRId64 " seeds and %" PRId64 " lanes; 1 to 256 and 1 to 1024", o->seeds,
+                       o->lanes);
+    return ERR_OK;
+}
+
+static enum err_code learn_stages(struct learn *l, struct err *e)
+{
+    const struct learn_opts *o = l->o;
+    static const char *const base_of[] = {NULL, "mpc", "predictive", "outlook"};
+    policy_use_default(&l->policy.main, policy_find(o->policy == LEARN_PPO ? "ppo" : "outlook"));
+    policy_use_default(&l->policy.base, o->policy == LEARN_PPO && base_of[o->base] ? policy_find(base_of[o->base])
+                                                                                   : NULL);
+    if (o->policy == LEARN_PPO) {
+        l->policy.main.opt.ppo.base = (enum ppo_base)o->base;
+        l->policy.main.opt.ppo.residual = (enum ppo_residual)o->residual;
+        l->policy.main.opt.ppo.residual_step = o->residual_step;
+    }
+    enum err_code rc = find_interrupted(l, e);
+    if (rc)
+        return rc;
+    tell(l, "forecasts", 0, 1);
+    l->chance = mem_zero((size_t)o->seeds, sizeof *l->chance);
+    rc = chance_new_many(l->w, train_seed(o->seed), (int)o->seeds, l->pool, l->chance, e);
+    if (!rc && needs_outlook(o) && !l->report->resumed)
+        rc = make_outlook(l, e);
+    if (!rc && l->policy.base.policy && o->base != PPO_BASE_OUTLOOK && !l->report->resumed)
+        rc = tune_base(l, e);
+    if (!rc)
+        rc = signal_check(e);
+    if (!rc && o->policy == LEARN_OUTLOOK) {
+        rc = save_outlook(l, e);
+        l->report->finished = !rc;
+        return rc;
+    }
+    if (!rc)
+        rc = train_ppo(l, e);
+    if (!rc)
+        check_terms(l);
+    return rc;
+}
+
+enum err_code learn_run(const struct world *w, const struct learn_opts *o, const char *path, learn_hook_fn *hook,
+                        void *ctx, struct learn_report *report, struct err *e)
+{
+    memset(report, 0, sizeof *report);
+    report->calibrated_misses = NAN;
+    enum err_code rc = check_opts(o, e);
+    if (rc)
+        return rc;
+    struct learn *l = mem_zero(1, sizeof *l);
+    *l = (struct learn){.w = w, .o = o, .path = path, .hook = hook, .ctx = ctx, .report = report};
+    rc = thread_pool_new(o->threads, &l->pool, e);
+    if (!rc)
+        rc = learn_stages(l, e);
+    for (int64_t i = 0; l->chance && i < o->seeds; i++)
+        chance_free(l->chance[i]);
+    mem_free(l->chance);
+    capacity_env_free(l->env);
+    learned_fini(&l->policy);
+    thread_pool_free(l->pool);
+    mem_free(l);
+    return rc;
+}
