@@ -45,9 +45,21 @@ static double between(int64_t i, int64_t i0, double v0, int64_t i1, double v1, b
     return is_load ? v0 + (v1 - v0) * (double)(i - i0) / (double)(i1 - i0) : v0;
 }
 
+/* Samples with a value only; the grid is known, so the others have done their part. */
+static void drop_missing(struct raw *r, struct raw_series *s)
+{
+    size_t out = 0;
+    for (size_t i = 0; i < s->n; i++)
+        if (!isnan(s->s[i].v))
+            s->s[out++] = s->s[i];
+    r->n_samples -= s->n - out;
+    s->n = out;
+}
+
 static void rates_of(struct raw *r, struct raw_series *s, const struct grid *g)
 {
     size_t out = 0, prev = 0;
+    drop_missing(r, s);
     for (size_t i = 1; i < s->n; i++) {
         struct raw_sample a = s->s[prev], b = s->s[i];
         int64_t dt = b.t_us - a.t_us;
@@ -66,6 +78,7 @@ static void rates_of(struct raw *r, struct raw_series *s, const struct grid *g)
         prev = i;
     }
     r->n_samples -= s->n - out;
+    r->n_usable -= s->n - out;
     s->n = out;
 }
 
@@ -85,20 +98,22 @@ static enum raw_combine in_step_rule(const struct raw_series *s, const struct gr
     return g->coarse && s->in_step == RAW_LAST ? RAW_MEAN : s->in_step;
 }
 
-/* Walks the steps of a sorted series: *at is the next sample, the value of one whole step comes out. */
+/* Walks the steps of a sorted series: *at is the next sample; *v is the value of one whole step, NaN when
+ * none of its rows has one. */
 static int64_t next_step(struct raw *r, const struct raw_series *s, const struct grid *g, size_t *at,
                          double *v)
 {
     enum raw_combine how = in_step_rule(s, g);
     int64_t index = grid_index(g, s->s[*at].t_us);
-    uint64_t n = 1;
-    *v = s->s[(*at)++].v;
-    while (*at < s->n && grid_index(g, s->s[*at].t_us) == index) {
-        const struct raw_sample *x = &s->s[(*at)++];
-        *v = combine(how, *v, x->v);
-        n++;
-        if (how == RAW_LAST)
+    uint64_t n = 0;
+    *v = NAN;
+    for (; *at < s->n && grid_index(g, s->s[*at].t_us) == index; (*at)++) {
+        const struct raw_sample *x = &s->s[*at];
+        if (isnan(x->v))
+            continue;
+        if (n > 0 && how == RAW_LAST)
             raw_tally(r, TALLY_REPEATED, x->file, x->line);
+        *v = n++ ? combine(how, *v, x->v) : x->v;
     }
     if (how == RAW_MEAN)
         *v /= (double)n;
@@ -114,6 +129,8 @@ static void add_series(struct raw *r, const struct raw_series *s, const struct g
     for (size_t at = 0; at < s->n;) {
         double v;
         int64_t i = next_step(r, s, g, &at, &v) - first;
+        if (isnan(v))
+            continue;
         v *= k;
         if (fill && i_prev >= 0 && i - i_prev <= GAP_STEPS)
             for (int64_t j = i_prev + 1; j < i; j++, r->report.filled++)
@@ -216,7 +233,7 @@ static uint64_t count_missing(const float *x, int64_t n)
 static void repair(const struct clean_cfg *cfg, struct history *h, struct import_report *rep)
 {
     for (int f = 0; f < FIELD_COUNT; f++) {
-        float *x = table_col(h, (enum field)f);
+        float *x = history_col(h, (enum field)f);
         bool is_load = field_get((enum field)f)->is_load;
         if (!x)
             continue;
@@ -233,7 +250,7 @@ static void repair(const struct clean_cfg *cfg, struct history *h, struct import
 
 static void bar(struct history *h, struct import_report *rep)
 {
-    uint8_t *barred = table_barred(h);
+    uint8_t *barred = history_barred(h);
     bool any_load = false;
     for (int f = 0; f < FIELD_COUNT; f++)
         any_load |= h->col[f] && field_get((enum field)f)->is_load;
@@ -281,10 +298,12 @@ static void drop_edges(struct raw *r, const struct grid *g, struct span *sp)
         size_t out = 0;
         for (size_t k = 0; k < s->n; k++) {
             int64_t at = grid_index(g, s->s[k].t_us);
-            if (at >= sp->first && at <= sp->last)
+            if (at >= sp->first && at <= sp->last) {
                 s->s[out++] = s->s[k];
-            else
-                raw_tally(r, TALLY_EDGE, s->s[k].file, s->s[k].line);
+                continue;
+            }
+            raw_tally(r, TALLY_EDGE, s->s[k].file, s->s[k].line);
+            r->n_usable -= !isnan(s->s[k].v);
         }
         s->n = out;
     }
@@ -301,7 +320,7 @@ static enum err_code fill_columns(struct raw *r, const struct grid *g, int64_t f
         rc = err_set(e, ERR_NOMEM, "%" PRId64 " steps", h->n);
     for (int f = 0; f < FIELD_COUNT && !rc; f++)
         if (h->col[f])
-            rc = add_field(r, (enum field)f, g, first, &a, table_col(h, (enum field)f), e);
+            rc = add_field(r, (enum field)f, g, first, &a, history_col(h, (enum field)f), e);
     mem_free(a.v);
     mem_free(a.n);
     return rc;
@@ -320,7 +339,7 @@ static enum err_code make_grid(const struct clean_cfg *cfg, struct raw *r, bool 
 {
     if (!events)
         return grid_find(r, cfg->step_us, cfg->stamps_end, g, e);
-    if (r->n_samples == 0)
+    if (r->n_usable == 0)
         return err_set(e, ERR_MISSING, "no usable values");
     if (cfg->step_us == 0)
         return err_set(e, ERR_INVAL, "arrivals need a `step` to be counted in");
@@ -356,17 +375,17 @@ enum err_code clean(const struct clean_cfg *cfg, struct raw *r, struct history *
     for (size_t i = 0; i < r->n_series; i++)
         if (r->series[i].counter)
             rates_of(r, &r->series[i], &g);
-    if (r->n_samples == 0)
+    if (r->n_usable == 0)
         return err_set(e, ERR_MISSING, "no two values of a counter near enough to form a rate");
     struct span sp = find_span(r, &g);
     if (events)
         drop_edges(r, &g, &sp);
     for (size_t i = 0; i < r->n_series; i++)
         has[r->series[i].field] |= r->series[i].n > 0 || events;
-    rc = table_new(grid_time(&g, sp.first), g.step_us, sp.last - sp.first + 1, has, out, e);
+    rc = history_new(grid_time(&g, sp.first), g.step_us, sp.last - sp.first + 1, has, out, e);
     if (rc)
         return rc;
-    r->report.kept = r->n_samples;
+    r->report.kept = r->n_usable;
     rc = fill_columns(r, &g, sp.first, out, e);
     if (rc) {
         history_close(out);

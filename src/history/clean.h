@@ -33,7 +33,7 @@ struct clean_cfg {
 
 /* Consumes the samples of r (sorts, turns counters into rates) and completes r->report.  The history has
  * no ids or zone yet; the caller sets them.  Release with history_close().
- * Errors: those of grid_find and table_new; ERR_INVAL for several series of a field without a rule. */
+ * Errors: those of grid_find and history_new; ERR_INVAL for several series of a field without a rule. */
 NODISCARD enum err_code clean(const struct clean_cfg *cfg, struct raw *r, struct history *out, struct err *e);
 
 /* Steps 5 and 6 for one column, in place; used again where histories are joined or repaired.  Return

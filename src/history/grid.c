@@ -123,7 +123,7 @@ static enum err_code detect(const struct raw *r, struct grid *g, struct err *e)
     }
     struct near c = {.value = v.value, .slack = 0};
     (void)each_diff(r, count_near, &c);
-    if (2 * c.n < n) {
+    if (2 * c.n <= n) {
         enum err_code rc = jittered_step(r, n, &c.value, e);
         if (rc)
             return rc;
@@ -165,8 +165,8 @@ static int64_t find_phase(const struct raw *r, const struct grid *g)
     if (hypot(x, y) < 0.5 * (double)n)
         return 0;
     double turn = atan2(y, x) / (2 * PI);
-    int64_t ms = (int64_t)llround(turn * (double)g->step_us / 1000) * 1000;
-    return residue(ms, g->step_us);
+    int64_t unit = g->step_us >= 5000000 ? 1000000 : 1000; /* below it jitter is all there is */
+    return residue((int64_t)llround(turn * (double)g->step_us / (double)unit) * unit, g->step_us);
 }
 
 static enum err_code no_step(const struct grid *g, struct err *e)
@@ -184,7 +184,7 @@ static enum err_code no_step(const struct grid *g, struct err *e)
 enum err_code grid_find(struct raw *r, int64_t step_us, bool stamps_end, struct grid *out, struct err *e)
 {
     struct grid g = {.share = NAN};
-    if (r->n_samples == 0)
+    if (r->n_usable == 0)
         return err_set(e, ERR_MISSING, "no usable values");
     for (size_t i = 0; i < r->n_series; i++)
         raw_sort(&r->series[i]);

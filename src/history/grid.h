@@ -1,6 +1,6 @@
 /* grid.h - the even time grid behind raw samples: native step, phase, and the step a time falls in.
  *
- * Native step: the time difference between neighbours of one series that at least half of them show; where
+ * Native step: the time difference between neighbours of one series that more than half of them show; where
  * stamps jitter, the centre of the 10 % wide window that holds most differences.  Differences of 0
  * (repeats) do not count.  Phase: the residue of the stamps, so that a stamp sits in the middle of its
  * step's catchment and jitter of up to half a step does not move it to a neighbour.  A sample stamped t

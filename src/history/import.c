@@ -287,12 +287,12 @@ static void list_columns(const struct csv_cell *head, size_t n, char *out, size_
             *p = '?';
 }
 
-enum err_code import_column(const struct csv_cell *head, size_t n, const char *name, size_t *index,
-                            struct err *e)
+enum err_code import_column(const struct csv_cell *head, size_t n, bool named, const char *name,
+                            size_t *index, struct err *e)
 {
     uint64_t number;
     char columns[300];
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n && named; i++)
         if (csv_cell_is(head[i], name)) {
             *index = i;
             return ERR_OK;
@@ -302,7 +302,8 @@ enum err_code import_column(const struct csv_cell *head, size_t n, const char *n
         return ERR_OK;
     }
     list_columns(head, n, columns, sizeof columns);
-    return err_set(e, ERR_MISSING, "no column \"%.60s\"; there are: %s", name, columns);
+    return err_set(e, ERR_MISSING, "no column \"%.60s\"; there are: %s%s", name, columns,
+                   named ? "" : " (read as data, not as names: see header)");
 }
 
 const char *import_path_field(const char *path, int *field)

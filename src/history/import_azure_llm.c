@@ -63,11 +63,11 @@ static enum err_code read_head(struct log *l, struct csv_reader *r, struct err *
         return rc;
     if (l->n_cols == 0 || l->n_cols > MAX_CELLS)
         return err_set(e, ERR_PARSE, "%s: %zu columns: not a request log", csv_path(r), l->n_cols);
-    rc = import_column(head, l->n_cols, "TIMESTAMP", &l->col_time, e);
+    rc = import_column(head, l->n_cols, true, "TIMESTAMP", &l->col_time, e);
     if (!rc)
-        rc = import_column(head, l->n_cols, "ContextTokens", &l->col_prompt, e);
+        rc = import_column(head, l->n_cols, true, "ContextTokens", &l->col_prompt, e);
     if (!rc)
-        rc = import_column(head, l->n_cols, "GeneratedTokens", &l->col_output, e);
+        rc = import_column(head, l->n_cols, true, "GeneratedTokens", &l->col_output, e);
     return rc ? err_wrap(e, "%s", csv_path(r)) : ERR_OK;
 }
 

@@ -9,6 +9,7 @@
  * cells, one time and one number per mapped column.  A row with another number of columns than the
  * first is left out and counted: its cells may be shifted. */
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/intern.h"
@@ -45,6 +46,7 @@ struct job {
     size_t n_where;
     size_t col_time, col_metric, col_value, col_series; /* NO_COLUMN where not used */
     size_t n_cols;                                      /* of the first row */
+    bool named;                                         /* the first row holds names */
     size_t n_needed;                                    /* cells a row must be cut into */
     struct intern *ids;                                 /* texts of the series column */
     struct csv_cell *cells;                             /* [IMPORT_COLUMNS_MAX] */
@@ -74,7 +76,7 @@ static enum err_code add_term(struct job *j, struct mapping *m, const struct csv
         return err_set(e, ERR_LIMIT, "%s: column name too long", field_get(m->field)->name);
     memcpy(text, name, len);
     text[len] = 0;
-    if (import_column(head, j->n_cols, text, &m->term[m->n_terms++], e))
+    if (import_column(head, j->n_cols, j->named, text, &m->term[m->n_terms++], e))
         return err_wrap(e, "%s", field_get(m->field)->name);
     return ERR_OK;
 }
@@ -85,7 +87,7 @@ static enum err_code resolve_terms(struct job *j, struct mapping *m, const struc
 {
     const char *at = m->spec;
     m->n_terms = 0;
-    if (in_header(head, j->n_cols, at, strlen(at)))
+    if (j->named && in_header(head, j->n_cols, at, strlen(at)))
         return add_term(j, m, head, at, strlen(at), e);
     for (;;) {
         size_t len = strcspn(at, "+");
@@ -109,7 +111,7 @@ static enum err_code resolve_where(struct job *j, const struct csv_cell *head, s
         memcpy(name, item, (size_t)(eq - item));
         name[eq - item] = 0;
         j->where[j->n_where].text = eq + 1;
-        if (import_column(head, j->n_cols, name, &j->where[j->n_where++].column, e))
+        if (import_column(head, j->n_cols, j->named, name, &j->where[j->n_where++].column, e))
             return err_wrap(e, "where");
     }
     return ERR_OK;
@@ -119,7 +121,7 @@ static enum err_code resolve_one(struct job *j, const struct csv_cell *head, con
                                  const char *option, size_t *col, struct err *e)
 {
     *col = NO_COLUMN;
-    if (name && import_column(head, j->n_cols, name, col, e))
+    if (name && import_column(head, j->n_cols, j->named, name, col, e))
         return err_wrap(e, "%s", option);
     return ERR_OK;
 }
@@ -136,7 +138,7 @@ static enum err_code resolve_time(struct job *j, const struct csv_cell *head, st
     for (size_t i = 0; i < ARRAY_LEN(usual); i++)
         if (in_header(head, j->n_cols, usual[i], strlen(usual[i])))
             return resolve_one(j, head, usual[i], "time", &j->col_time, e);
-    if (import_column(head, j->n_cols, "time", &j->col_time, e))
+    if (import_column(head, j->n_cols, j->named, "time", &j->col_time, e))
         return err_wrap(e, "which column is the time? (option time; or time_format=row)");
     return ERR_OK;
 }
@@ -207,7 +209,7 @@ static enum err_code choose_fields(struct job *j, const struct csv_cell *head, s
     }
     if (j->n_map > 0)
         return ERR_OK;
-    if (import_column(head, j->n_cols, "qps", &ignored, e))
+    if (import_column(head, j->n_cols, j->named, "qps", &ignored, e))
         return err_wrap(e, "which column is what? (options qps, gpu_util, ...)");
     return err_set(e, ERR_USAGE, "no field given (options qps, gpu_util, ...)");
 }
@@ -283,6 +285,8 @@ static enum err_code push(struct job *j, struct mapping *m, uint32_t id, int64_t
         if (rc)
             return rc;
     }
+    if (isnan(v)) /* counted when it was read */
+        return raw_missing(j->raw, m->series[id], us, j->file, line, e);
     return raw_value(j->raw, m->series[id], us, v, j->file, line, e);
 }
 
@@ -296,28 +300,31 @@ static bool selected(const struct job *j)
     return true;
 }
 
-/* The sum of a mapping's columns; false when one of them is missing. */
-static bool add_up(struct job *j, const struct mapping *m, uint64_t line, double *sum)
+/* A cell as a number, NaN when it has none; the reason is counted. */
+static double number(struct job *j, size_t column, uint64_t line)
 {
-    *sum = m->n_terms == 0; /* an unweighted event counts 1 */
-    for (size_t i = 0; i < m->n_terms; i++) {
-        double v;
-        if (!import_number(j->cfg, j->raw, j->cells[m->term[i]], j->file, line, &v))
-            return false;
-        *sum += v;
-    }
-    return true;
+    double v;
+    if (!import_number(j->cfg, j->raw, j->cells[column], j->file, line, &v))
+        return NAN;
+    if (isnan(v))
+        raw_tally(j->raw, TALLY_NAN, j->file, line);
+    return v;
+}
+
+/* The sum of a mapping's columns; missing when one of them is. */
+static double add_up(struct job *j, const struct mapping *m, uint64_t line)
+{
+    double sum = m->n_terms == 0; /* an unweighted event counts 1 */
+    for (size_t i = 0; i < m->n_terms; i++)
+        sum += number(j, m->term[i], line);
+    return sum;
 }
 
 static enum err_code long_row(struct job *j, uint32_t id, int64_t us, uint64_t line, struct err *e)
 {
     for (size_t i = 0; i < j->n_map; i++) {
-        double v;
-        if (!csv_cell_is(j->cells[j->col_metric], j->map[i].spec))
-            continue;
-        if (!import_number(j->cfg, j->raw, j->cells[j->col_value], j->file, line, &v))
-            return ERR_OK;
-        return push(j, &j->map[i], id, us, v, line, e);
+        if (csv_cell_is(j->cells[j->col_metric], j->map[i].spec))
+            return push(j, &j->map[i], id, us, number(j, j->col_value, line), line, e);
     }
     raw_tally(j->raw, TALLY_FILTERED, j->file, line);
     return ERR_OK;
@@ -326,10 +333,7 @@ static enum err_code long_row(struct job *j, uint32_t id, int64_t us, uint64_t l
 static enum err_code wide_row(struct job *j, uint32_t id, int64_t us, uint64_t line, struct err *e)
 {
     for (size_t i = 0; i < j->n_map; i++) {
-        double v;
-        if (!add_up(j, &j->map[i], line, &v))
-            continue;
-        enum err_code rc = push(j, &j->map[i], id, us, v, line, e);
+        enum err_code rc = push(j, &j->map[i], id, us, add_up(j, &j->map[i], line), line, e);
         if (rc)
             return rc;
     }
@@ -361,8 +365,8 @@ static enum err_code one_row(struct job *j, size_t n, uint64_t line, struct err 
     return j->col_metric != NO_COLUMN ? long_row(j, id, us, line, e) : wide_row(j, id, us, line, e);
 }
 
-/* Whether the first row names columns: certainly when an option names one of its cells, or when its time
- * cell is no time. */
+/* Whether the first row names columns: certainly when the time is given by name, or when its time cell is
+ * no time. */
 static bool is_header(struct job *j, const struct csv_cell *row, size_t n)
 {
     const struct import_cfg *cfg = j->cfg;
@@ -378,8 +382,8 @@ static bool is_header(struct job *j, const struct csv_cell *row, size_t n)
                 return false;
         return true;
     }
-    if (!cfg->time || import_column(row, n, cfg->time, &col, NULL) || csv_cell_is(row[col], cfg->time))
-        return true;
+    if (!cfg->time || import_column(row, n, false, cfg->time, &col, NULL))
+        return true; /* found by name, then */
     time_reader_init(&probe, (enum time_format)cfg->time_format, j->zone, true);
     return time_read(&probe, row[col].p, row[col].n, &us) == TIME_BAD;
 }
@@ -394,7 +398,8 @@ static enum err_code read_head(struct job *j, struct csv_reader *r, bool *first_
     if (j->n_cols > IMPORT_COLUMNS_MAX)
         return err_set(e, ERR_LIMIT, "%s: %zu columns (at most %d)", csv_path(r), j->n_cols,
                        IMPORT_COLUMNS_MAX);
-    *first_is_data = !is_header(j, j->cells, j->n_cols);
+    j->named = is_header(j, j->cells, j->n_cols);
+    *first_is_data = !j->named;
     if (j->n_map == 0)
         rc = choose_fields(j, j->cells, e);
     if (!rc)

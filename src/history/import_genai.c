@@ -47,10 +47,10 @@ static enum err_code read_columns(struct table *t, struct csv_reader *r, size_t 
         return rc;
     if (*n_cols == 0 || *n_cols > CELLS_MAX)
         return err_set(e, ERR_PARSE, "%s: %zu columns", csv_path(r), *n_cols);
-    rc = import_column(head, *n_cols, "timestamp_anon", &t->col_time, e);
+    rc = import_column(head, *n_cols, true, "timestamp_anon", &t->col_time, e);
     if (!rc)
-        rc = import_column(head, *n_cols, "value", &t->col_value, e);
-    if (import_column(head, *n_cols, "request_type", &t->col_type, NULL))
+        rc = import_column(head, *n_cols, true, "value", &t->col_value, e);
+    if (import_column(head, *n_cols, true, "request_type", &t->col_type, NULL))
         t->col_type = NO_COLUMN;
     return rc ? err_wrap(e, "%s", csv_path(r)) : ERR_OK;
 }

@@ -32,8 +32,9 @@ bool import_time(struct raw *raw, struct time_reader *tr, struct csv_cell c, uin
 /* "qps=page.json": the path behind the mark and its field; *field is -1 without one. */
 const char *import_path_field(const char *path, int *field);
 enum { IMPORT_COLUMNS_MAX = 4096 };
-/* Index of a column by name, else by number from 1.  Errors: ERR_MISSING listing the columns there are. */
-NODISCARD enum err_code import_column(const struct csv_cell *head, size_t n, const char *name, size_t *index,
-                                      struct err *e);
+/* Index of a column by name (when the first row holds names), else by number from 1.
+ * Errors: ERR_MISSING listing the columns there are. */
+NODISCARD enum err_code import_column(const struct csv_cell *head, size_t n, bool named, const char *name,
+                                      size_t *index, struct err *e);
 
 #endif

@@ -157,13 +157,13 @@ static enum err_code add_sample(struct job *j, size_t series, const struct json 
         return ERR_OK;
     }
     struct csv_cell c = {text, strlen(text)};
-    if (!import_number(j->cfg, j->raw, c, j->file, no, &v))
-        return ERR_OK;
     int64_t us = llround(t * 1e6);
     if (us < RAW_TIME_MIN_US || us >= RAW_TIME_MAX_US) {
         raw_tally(j->raw, TALLY_TIME_RANGE, j->file, no);
         return ERR_OK;
     }
+    if (!import_number(j->cfg, j->raw, c, j->file, no, &v))
+        return raw_missing(j->raw, series, us, j->file, no, e);
     return raw_value(j->raw, series, us, v, j->file, no, e);
 }
 
@@ -349,7 +349,7 @@ static enum err_code run(const struct import_cfg *cfg, const struct tz *zone, ch
         rc = read_path(j, import_path_field(paths[i], &j->only), e);
     if (!rc)
         rc = check_ambiguous(j, e);
-    if (!rc && raw->n_samples == 0 && raw->report.tally[TALLY_FILTERED].count > 0 && raw->n_series == 0)
+    if (!rc && raw->n_usable == 0 && raw->report.tally[TALLY_FILTERED].count > 0 && raw->n_series == 0)
         rc = err_set(e, ERR_MISSING, "no series matches the selectors");
     intern_free(j->keys);
     buf_fini(&j->key);

@@ -127,27 +127,41 @@ static enum err_code grow(struct raw *r, struct raw_series *s, struct err *e)
     return ERR_OK;
 }
 
-enum err_code raw_value(struct raw *r, size_t series, int64_t t_us, double v, uint32_t file,
-                        uint64_t line, struct err *e)
+static enum err_code store(struct raw *r, struct raw_series *s, struct raw_sample x, struct err *e)
 {
-    struct raw_series *s = &r->series[series];
-    r->report.values++;
-    if (!judge(r, s, &v, file, line))
-        return ERR_OK;
     if (s->n == s->size) {
         enum err_code rc = grow(r, s, e);
         if (rc)
             return rc;
     }
-    if (t_us < s->newest_us) {
+    if (x.t_us < s->newest_us) {
         s->unsorted = true;
-        raw_tally(r, TALLY_UNSORTED, file, line);
+        raw_tally(r, TALLY_UNSORTED, x.file, x.line);
     } else {
-        s->newest_us = t_us;
+        s->newest_us = x.t_us;
     }
-    s->s[s->n++] = (struct raw_sample){t_us, v, (uint32_t)line, file};
+    s->s[s->n++] = x;
     r->n_samples++;
     return ERR_OK;
+}
+
+enum err_code raw_value(struct raw *r, size_t series, int64_t t_us, double v, uint32_t file,
+                        uint64_t line, struct err *e)
+{
+    struct raw_series *s = &r->series[series];
+    r->report.values++;
+    if (judge(r, s, &v, file, line))
+        r->n_usable++;
+    else
+        v = NAN;
+    return store(r, s, (struct raw_sample){t_us, v, (uint32_t)line, file}, e);
+}
+
+enum err_code raw_missing(struct raw *r, size_t series, int64_t t_us, uint32_t file, uint64_t line,
+                          struct err *e)
+{
+    r->report.values++;
+    return store(r, &r->series[series], (struct raw_sample){t_us, NAN, (uint32_t)line, file}, e);
 }
 
 static int by_time(const void *pa, const void *pb)

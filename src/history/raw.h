@@ -10,6 +10,7 @@
  *   fraction in (1, 1.05] 1, counted (clamped): rounding of busy time over wall time
  *   fraction above 1.05   missing, counted as wrong: most often per cent, see `scale`
  *
+ * A sample without a value is kept as NaN: its time still tells where the grid lies.
  * Counters are judged before they become rates, without the upper limits; rates and sums again after.
  * 24 bytes a sample; RAW_SAMPLES_MAX bounds the memory.  One owner, one thread. */
 #ifndef HISTORY_RAW_H
@@ -57,6 +58,7 @@ struct raw {
     struct raw_series *series;
     size_t n_series, size_series;
     size_t n_samples; /* over all series */
+    size_t n_usable;  /* of them with a value */
     char **files;
     size_t n_files;
     enum raw_combine across[FIELD_COUNT]; /* series of one field in one step; RAW_LAST: only one allowed */
@@ -73,6 +75,9 @@ NODISCARD enum err_code raw_series_add(struct raw *r, enum field field, const ch
 /* Judges and stores one value.  Errors: ERR_LIMIT, ERR_NOMEM. */
 NODISCARD enum err_code raw_value(struct raw *r, size_t series, int64_t t_us, double v, uint32_t file,
                                   uint64_t line, struct err *e);
+/* A row whose value is missing for a reason already counted. */
+NODISCARD enum err_code raw_missing(struct raw *r, size_t series, int64_t t_us, uint32_t file, uint64_t line,
+                                    struct err *e);
 /* The last four rules of the list above on a finished value: false when it counts as missing. */
 bool raw_judge(struct raw *r, enum field f, double *v, uint32_t file, uint64_t line);
 /* Counts one note at a line of a file. */

@@ -21,7 +21,7 @@ static enum err_code new_like(const struct history *in, int64_t start_us, int64_
         return err_set(e, ERR_INVAL, "the history is shorter than one step");
     for (int f = 0; f < FIELD_COUNT; f++)
         has[f] = in->col[f] != NULL;
-    enum err_code rc = table_new(start_us, step_us, n, has, out, e);
+    enum err_code rc = history_new(start_us, step_us, n, has, out, e);
     if (rc)
         return rc;
     memcpy(out->workload_id, in->workload_id, sizeof out->workload_id);
@@ -81,7 +81,7 @@ static float interpolate(const float *x, int64_t n, double at)
 
 static void resample_column(const struct history *in, struct history *out, enum field f)
 {
-    float *y = table_col(out, f);
+    float *y = history_col(out, f);
     const float *x = in->col[f];
     bool is_load = field_get(f)->is_load, coarser = out->step_us > in->step_us;
     for (int64_t i = 0; i < out->n; i++) {
@@ -103,7 +103,7 @@ enum err_code history_resample(const struct history *in, int64_t step_us, struct
     enum err_code rc = new_like(in, in->start_us, step_us, n, out, e);
     if (rc)
         return rc;
-    uint8_t *barred = table_barred(out);
+    uint8_t *barred = history_barred(out);
     for (int f = 0; f < FIELD_COUNT; f++)
         if (in->col[f])
             resample_column(in, out, (enum field)f);
@@ -135,7 +135,7 @@ enum err_code history_mean(const struct history *in, int64_t step_us, struct his
     enum err_code rc = new_like(in, first * step_us, step_us, n, out, e);
     if (rc)
         return rc;
-    uint8_t *barred = table_barred(out);
+    uint8_t *barred = history_barred(out);
     for (int64_t i = 0; i < n; i++) {
         struct overlap o = overlap_of(in, out, i);
         barred[i] = barred_share(in, o) > 0.5;
@@ -144,7 +144,7 @@ enum err_code history_mean(const struct history *in, int64_t step_us, struct his
             if (!in->col[f])
                 continue;
             float v = mean_over(in->col[f], in->n, o, &measured);
-            table_col(out, (enum field)f)[i] = measured >= 0.5 - 1e-9 ? v : NAN;
+            history_col(out, (enum field)f)[i] = measured >= 0.5 - 1e-9 ? v : NAN;
         }
     }
     out->data_hash = history_hash(out);

@@ -15,7 +15,7 @@ static size_t padded(int64_t n)
     return ((size_t)n + per_line - 1) / per_line * per_line;
 }
 
-enum err_code table_new(int64_t start_us, int64_t step_us, int64_t n, const bool has[FIELD_COUNT],
+enum err_code history_new(int64_t start_us, int64_t step_us, int64_t n, const bool has[FIELD_COUNT],
                         struct history *out, struct err *e)
 {
     memset(out, 0, sizeof *out);
@@ -51,14 +51,14 @@ enum err_code table_new(int64_t start_us, int64_t step_us, int64_t n, const bool
     return ERR_OK;
 }
 
-float *table_col(struct history *h, enum field f)
+float *history_col(struct history *h, enum field f)
 {
     struct history_owner *owner = h->owner;
     ASSERT(owner && !owner->map);
     return h->col[f] ? owner->cols + (h->col[f] - owner->cols) : NULL;
 }
 
-uint8_t *table_barred(struct history *h)
+uint8_t *history_barred(struct history *h)
 {
     struct history_owner *owner = h->owner;
     ASSERT(owner && !owner->map);

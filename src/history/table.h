@@ -1,6 +1,6 @@
 /* table.h - a history in memory: one block for the columns, one for the bars.
  *
- * The writer's side of model/history.h.  table_new() gives writable columns, all NaN; history_close()
+ * The writer's side of model/history.h.  history_new() gives writable columns, all NaN; history_close()
  * (history/file.h) releases it. */
 #ifndef HISTORY_TABLE_H
 #define HISTORY_TABLE_H
@@ -15,10 +15,10 @@
 #define HISTORY_SAMPLES_MAX (INT64_C(40) * 1000 * 1000)
 
 /* has[f] tells which columns exist; n > 0.  Errors: ERR_LIMIT, ERR_NOMEM. */
-NODISCARD enum err_code table_new(int64_t start_us, int64_t step_us, int64_t n, const bool has[FIELD_COUNT],
+NODISCARD enum err_code history_new(int64_t start_us, int64_t step_us, int64_t n, const bool has[FIELD_COUNT],
                                   struct history *out, struct err *e);
-float *table_col(struct history *h, enum field f); /* NULL where absent */
-uint8_t *table_barred(struct history *h);
+float *history_col(struct history *h, enum field f); /* NULL where absent */
+uint8_t *history_barred(struct history *h);
 /* XXH64 over start, step, n, each column's name and bytes, and the bars. */
 uint64_t history_hash(const struct history *h);
 
