@@ -164,9 +164,9 @@ enum err_code capacity_config_finish(struct capacity_config *cfg, struct err *e)
     derive_times(cfg);
     derive_tables(cfg);
     derive_actions(cfg);
-    if ((rc = check_use(cfg, &cfg->main, "main", e)) ||
-        (rc = check_use(cfg, &cfg->base, "base", e)) ||
-        (rc = check_use(cfg, &cfg->rule, "rule", e)))
+    if ((rc = check_use(cfg, &cfg->base, "base", e)) ||
+        (rc = check_use(cfg, &cfg->rule, "rule", e)) ||
+        (rc = check_use(cfg, &cfg->main, "main", e)))
         return rc;
     struct hash h = hash_init(CAPACITY_STATE_VERSION);
     hash_use(&h, &cfg->main);

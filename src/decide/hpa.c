@@ -60,7 +60,7 @@ static double usage_ratio(const struct hpa_metric *m, double total, int n)
 
 static bool within(double ratio, double tolerance)
 {
-    return fabs(1.0 - ratio) <= tolerance + 1e-12;
+    return ratio >= 1 - tolerance && ratio <= 1 + tolerance;
 }
 
 int hpa_metric_units(const struct hpa_metric *m, int current, double tolerance)

@@ -42,11 +42,12 @@ static void propose(const struct policy_input *in, union policy_memory *m, struc
 {
     const struct threshold_options *o = &in->opt->threshold;
     const float *v = in->view->value;
-    double cpu = (double)v[FIELD_CPU_UTIL], gpu = (double)v[FIELD_GPU_UTIL];
+    float cpu = v[FIELD_CPU_UTIL], gpu = v[FIELD_GPU_UTIL], mark = (float)o->low_frac;
     (void)rng;
     /* A missing metric crosses nothing: comparisons with NaN are false. */
-    bool high = cpu > o->cpu_frac || gpu > o->gpu_frac || (double)v[FIELD_QUEUE_LEN] > o->queue;
-    bool low = cpu < o->low_frac || gpu < o->low_frac;
+    bool high = cpu > (float)o->cpu_frac || gpu > (float)o->gpu_frac ||
+                v[FIELD_QUEUE_LEN] > (float)o->queue;
+    bool low = cpu < mark || gpu < mark;
     out->units = in->view->units_requested;
     if ((!high && !low) || in->view->now_us - m->threshold.acted_us < o->wait_us)
         return;

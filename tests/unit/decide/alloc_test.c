@@ -1,0 +1,53 @@
+/* alloc_test.c - deciding allocates nothing, shown by counting calls of the allocator. */
+#include <stdatomic.h>
+
+#include "tests/unit/decide/decide_fixture.h"
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && defined(__GLIBC__)
+void *__libc_malloc(size_t n);
+void *__libc_calloc(size_t n, size_t size);
+void *__libc_realloc(void *p, size_t n);
+
+static atomic_long calls; /* of the process; tests run one after another */
+
+void *malloc(size_t n)
+{
+    atomic_fetch_add(&calls, 1);
+    return __libc_malloc(n);
+}
+void *calloc(size_t n, size_t size)
+{
+    atomic_fetch_add(&calls, 1);
+    return __libc_calloc(n, size);
+}
+void *realloc(void *p, size_t n)
+{
+    atomic_fetch_add(&calls, 1);
+    return __libc_realloc(p, n);
+}
+
+TEST(the_counter_counts)
+{
+    long before = atomic_load(&calls);
+    void *volatile p = malloc(10);
+    free(p);
+    assert_int_equal(atomic_load(&calls), before + 1);
+}
+
+TEST(a_decision_allocates_nothing)
+{
+    static struct fix f;
+    for (size_t p = 0; p < policy_count(); p++) {
+        fix_config(&f, policy_at(p)->name, true);
+        policy_use_default(&f.cfg.rule, policy_find("hpa"));
+        fix_start(&f);
+        long before = atomic_load(&calls);
+        for (int i = 0; i < 200; i++) {
+            fix_load(&f, 200 + 5 * (float)(i % 60));
+            (void)fix_decide(&f);
+            fix_tick(&f);
+        }
+        assert_int_equal(atomic_load(&calls), before);
+    }
+}
+#endif
