@@ -117,11 +117,11 @@ static void write_history(const char *path)
     struct history h;
     struct err e = {0};
     memset(has, 1, sizeof has);
-    if (table_new(START_S * 1000000, 15000000, OPENED_STEPS, has, &h, &e))
+    if (history_new(START_S * 1000000, 15000000, OPENED_STEPS, has, &h, &e))
         stop(&e);
     for (int f = 0; f < FIELD_COUNT; f++)
         for (int i = 0; i < OPENED_STEPS; i++)
-            table_col(&h, (enum field)f)[i] = (float)value_at(i, f) / 2000;
+            history_col(&h, (enum field)f)[i] = (float)value_at(i, f) / 2000;
     if (history_write(path, &h, NULL, &e))
         stop(&e);
     history_close(&h);

@@ -76,7 +76,32 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The middle of the fullest window [d, d * (1 + 2 WINDOW)], rounded to seconds or ms when that is near. */
+/* Mean of the differences within a quarter of `about`: two such steps apart is out of reach. */
+static double mean_near(const int64_t *d, size_t n, double about)
+{
+    double sum = 0;
+    size_t k = 0;
+    for (size_t i = 0; i < n; i++)
+        if (fabs((double)d[i] - about) <= about / 4) {
+            sum += (double)d[i];
+            k++;
+        }
+    return k ? sum / (double)k : about;
+}
+
+/* Clocks are set in whole minutes, seconds or milliseconds: the roundest of them within 0.5 %. */
+static int64_t round_step(double us)
+{
+    static const double units[] = {60e6, 1e6, 1e3};
+    for (size_t i = 0; i < ARRAY_LEN(units); i++) {
+        double rounded = round(us / units[i]) * units[i];
+        if (rounded > 0 && fabs(rounded - us) <= us / 200)
+            return (int64_t)rounded;
+    }
+    return (int64_t)us;
+}
+
+/* The fullest window [d, d * (1 + 2 WINDOW)], its centre made precise by two means around it. */
 static int64_t fullest_window(int64_t *d, size_t n)
 {
     size_t best = 0, best_n = 0, hi = 0;
@@ -89,14 +114,8 @@ static int64_t fullest_window(int64_t *d, size_t n)
             best_n = hi - lo;
         }
     }
-    int64_t mid = d[best + best_n / 2];
-    static const int64_t units[] = {60000000, 1000000, 1000};
-    for (size_t i = 0; i < ARRAY_LEN(units); i++) {
-        int64_t rounded = (mid + units[i] / 2) / units[i] * units[i];
-        if (rounded > 0 && llabs(rounded - mid) <= mid / 50)
-            return rounded;
-    }
-    return mid;
+    double about = mean_near(d, n, (double)d[best + best_n / 2]);
+    return round_step(mean_near(d, n, about));
 }
 
 static enum err_code jittered_step(const struct raw *r, uint64_t n, int64_t *step, struct err *e)
@@ -127,7 +146,7 @@ static enum err_code detect(const struct raw *r, struct grid *g, struct err *e)
         enum err_code rc = jittered_step(r, n, &c.value, e);
         if (rc)
             return rc;
-        c.slack = (int64_t)(WINDOW * (double)c.value);
+        c.slack = c.value / 4;
         c.n = 0;
         (void)each_diff(r, count_near, &c);
     }

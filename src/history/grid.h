@@ -1,7 +1,7 @@
 /* grid.h - the even time grid behind raw samples: native step, phase, and the step a time falls in.
  *
  * Native step: the time difference between neighbours of one series that more than half of them show; where
- * stamps jitter, the centre of the 10 % wide window that holds most differences.  Differences of 0
+ * stamps jitter, the centre of the differences around the most common, rounded to whole units.  Differences of 0
  * (repeats) do not count.  Phase: the residue of the stamps, so that a stamp sits in the middle of its
  * step's catchment and jitter of up to half a step does not move it to a neighbour.  A sample stamped t
  * describes [t, t + step), or [t - step, t) where stamps mark the end.
