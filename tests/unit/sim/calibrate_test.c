@@ -122,7 +122,6 @@ TEST(a_service_never_near_saturation_claims_no_more_than_was_seen)
     struct columns c = simulate(0.35);
     struct calibrate_history h = history_of(&c);
     struct calibration cal;
-    h.gpu_util = NULL;
     int32_t kept = 0; /* without the bursts */
     for (int32_t k = 0; k < c.n; k++) {
         if (c.qps[k] > 62 * c.units[k])
@@ -130,13 +129,17 @@ TEST(a_service_never_near_saturation_claims_no_more_than_was_seen)
         c.qps[kept] = c.qps[k];
         c.units[kept] = c.units[k];
         c.p50[kept] = c.p50[k];
+        c.gpu[kept] = c.gpu[k];
         c.p99[kept++] = c.p99[k];
     }
     h.n = kept;
-    assert_ok(calibrate_from_history(&h, &cal, &e), &e);
-    assert_int_equal(cal.source, CALIBRATE_LARGEST_SEEN);
-    assert_true(cal.unit_qps <= 62 && cal.unit_qps > 45);
-    assert_near(cal.load_at_slo, cal.unit_qps, 1e-3, 0);
+    for (int gauge = 0; gauge < 2; gauge++) { /* a gauge that points to 100 changes nothing */
+        h.gpu_util = gauge ? c.gpu : NULL;
+        assert_ok(calibrate_from_history(&h, &cal, &e), &e);
+        assert_int_equal(cal.source, CALIBRATE_LARGEST_SEEN);
+        assert_true(cal.unit_qps <= 62 && cal.unit_qps > 45);
+        assert_near(cal.load_at_slo, cal.unit_qps, 1e-3, 0);
+    }
     columns_free(&c);
 }
 
