@@ -47,7 +47,7 @@ bool num_i64(const char *s, size_t n, int64_t *out)
 
 /* [+-] digits [. digits] [e [+-] digits], taken apart. */
 struct decimal {
-    uint64_t mantissa; /* exact when digits <= 19 */
+    uint64_t mantissa; /* exact up to 19 digits */
     int digits;        /* significant ones */
     long exp10;
     bool minus;
@@ -71,29 +71,37 @@ static bool scan_exponent(const char *p, const char *end, long *exp10)
     return true;
 }
 
+/* Digits from p on into the mantissa, leading zeros not counted.  Past 19 digits the mantissa wraps;
+ * `digits` then sends the text to strtod. */
+static const char *scan_digits(const char *p, const char *end, struct decimal *d)
+{
+    uint64_t mantissa = d->mantissa;
+    int digits = d->digits;
+    for (; p < end && is_digit(*p); p++) {
+        mantissa = mantissa * 10 + (uint64_t)(*p - '0');
+        digits += (digits > 0) | (*p != '0');
+    }
+    d->mantissa = mantissa;
+    d->digits = digits;
+    return p;
+}
+
 static bool scan(const char *s, size_t n, struct decimal *d)
 {
     const char *p = s, *end = s + n;
-    bool seen_point = false, seen_digit = false;
     *d = (struct decimal){0};
     if (p < end && (*p == '+' || *p == '-'))
         d->minus = *p++ == '-';
-    for (; p < end; p++) {
-        if (*p == '.' && !seen_point) {
-            seen_point = true;
-            continue;
-        }
-        if (!is_digit(*p))
-            break;
-        seen_digit = true;
-        d->exp10 -= seen_point;
-        if (d->digits == 0 && *p == '0')
-            continue;
-        d->digits++;
-        if (d->digits <= 19)
-            d->mantissa = d->mantissa * 10 + (uint64_t)(*p - '0');
+    const char *whole = p;
+    p = scan_digits(p, end, d);
+    long n_digits = p - whole;
+    if (p < end && *p == '.') {
+        const char *point = p + 1;
+        p = scan_digits(point, end, d);
+        d->exp10 = point - p;
+        n_digits += p - point;
     }
-    if (!seen_digit)
+    if (n_digits == 0)
         return false;
     if (p == end)
         return true;
