@@ -208,7 +208,8 @@ enum err_code ppo_new(const struct ppo_cfg *cfg, const struct rl_venv *venv, str
         return rc;
     struct ppo *p = mem_zero(1, sizeof *p);
     p->cfg = *cfg;
-    p->venv = venv;
+    p->venv_copy = *venv;
+    p->venv = &p->venv_copy;
     p->lambda = p->integral = (double)cfg->dual_init;
     rc = make_parts(p, e);
     if (rc) {

@@ -81,7 +81,7 @@ typedef bool ppo_hook_fn(void *ctx, const struct ppo_stats *s);
 
 struct ppo;
 
-/* venv must outlive the trainer.  Errors: ERR_RANGE naming the field, ERR_NOMEM. */
+/* venv->env must outlive the trainer (venv itself is copied).  Errors: ERR_RANGE naming the field, ERR_NOMEM. */
 NODISCARD enum err_code ppo_new(const struct ppo_cfg *cfg, const struct rl_venv *venv, struct ppo **out,
                                 struct err *e);
 void ppo_free(struct ppo *p);

@@ -9,7 +9,8 @@
 
 struct ppo {
     struct ppo_cfg cfg;
-    const struct rl_venv *venv;
+    struct rl_venv venv_copy;
+    const struct rl_venv *venv; /* &venv_copy */
     struct nn_net *net;
     struct nn_norm norm;
     struct thread_pool *pool;
