@@ -36,12 +36,18 @@ static struct page page_init(const struct report_data *d, struct buf *out)
     return p;
 }
 
+size_t page_rank(const struct page *p, const char *name)
+{
+    size_t i = 0;
+    while (i < p->n_order && strcmp(p->order[i], name) != 0)
+        i++;
+    return i;
+}
+
 int page_colour(const struct page *p, const char *name)
 {
-    for (size_t i = 0; i < p->n_order && i < PAGE_COLOURS; i++)
-        if (strcmp(p->order[i], name) == 0)
-            return (int)i;
-    return PAGE_COLOURS - 1;
+    size_t rank = page_rank(p, name);
+    return rank < PAGE_COLOURS ? (int)rank : PAGE_COLOURS - 1;
 }
 
 void page_text(struct page *p, const char *s)
@@ -62,26 +68,29 @@ void page_section_end(struct page *p)
     buf_str(p->out, "</section>\n");
 }
 
-const char *page_marker_path(int c)
+const char *page_marker(const struct page *p, const char *name)
 {
-    static const char *const path[PAGE_COLOURS] = {
-        "M-6 0a6 6 0 1 0 12 0a6 6 0 1 0-12 0z",                      /* disc */
-        "M-5.3-5.3h10.6v10.6h-10.6z",                                /* square */
-        "M0-7L7 0L0 7L-7 0z",                                        /* diamond */
-        "M0-6.5L6.5 5.5H-6.5z",                                      /* triangle */
-        "M0 6.5L6.5-5.5H-6.5z",                                      /* triangle, point down */
-        "M-2-6.5h4v4.5h4.5v4h-4.5v4.5h-4v-4.5h-4.5v-4h4.5z",         /* plus */
-        "M-3-6.2h6l3.6 6.2l-3.6 6.2h-6l-3.6-6.2z",                   /* hexagon */
-        "M-6.5-2.5h13v5h-13z",                                       /* bar */
+    static const char *const path[PAGE_MARKERS] = {
+        "M-6 0a6 6 0 1 0 12 0a6 6 0 1 0-12 0z",                           /* disc */
+        "M-5.3-5.3h10.6v10.6h-10.6z",                                     /* square */
+        "M0-7L7 0L0 7L-7 0z",                                             /* diamond */
+        "M0-6.5L6.5 5.5H-6.5z",                                           /* triangle */
+        "M0 6.5L6.5-5.5H-6.5z",                                           /* triangle, point down */
+        "M-2-6.5h4v4.5h4.5v4h-4.5v4.5h-4v-4.5h-4.5v-4h4.5z",              /* plus */
+        "M-3-6.2h6l3.6 6.2l-3.6 6.2h-6l-3.6-6.2z",                        /* hexagon */
+        "M-6.5-3h13v6h-13z",                                              /* bar */
+        "M-6-3.2L-3.2-6L0-2.8L3.2-6L6-3.2L2.8 0L6 3.2L3.2 6L0 2.8L-3.2 6L-6 3.2L-2.8 0z", /* cross */
+        "M-3-6.5h6v13h-6z",                                               /* upright bar */
+        "M-6-6H6L2.5 0L6 6H-6L-2.5 0z",                                   /* hourglass */
+        "M6.5 0L-5.5-6.5V6.5z",                                           /* triangle, point right */
     };
-    return path[c];
+    return path[page_rank(p, name) % PAGE_MARKERS];
 }
 
 void page_chip(struct page *p, const char *name)
 {
-    int c = page_colour(p, name);
-    buf_fmt(p->out, "<svg class=\"chip c%d\" viewBox=\"-7 -7 14 14\" aria-hidden=\"true\"><path d=\"%s\"/></svg>", c,
-            page_marker_path(c));
+    buf_fmt(p->out, "<svg class=\"chip c%d\" viewBox=\"-7 -7 14 14\" aria-hidden=\"true\"><path d=\"%s\"/></svg>",
+            page_colour(p, name), page_marker(p, name));
     page_text(p, name);
 }
 

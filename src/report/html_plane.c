@@ -2,8 +2,8 @@
  *
  * Misses are on a log scale whose bottom line stands for "none".  Points carry 95 % whiskers both ways; fronts show
  * all a tuned rule can reach; the shaded corner is where no policy can be.  Labels stand beside their points: a greedy
- * placement tries eight places in turn and takes the first that covers nothing.  It runs once for a wide and
- * once for a narrow page, and the style sheet shows one of the two. */
+ * placement tries places around and away from each point and takes the one that covers least, the proposal's first.  It
+ * runs for three widths, and the style sheet shows one of them. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,12 +12,17 @@
 #include "report/html_priv.h"
 #include "report/svg_priv.h"
 
-enum { PLANE_HEIGHT = 360, LABELS_MAX = PAGE_POLICIES_MAX + REPORT_FRONTS_MAX, LABEL_TEXT = 48 };
+#define OUTLIER 1.7 /* times the reference cost: dearer policies stand at the edge, with their cost */
+
+enum { PLANE_HEIGHT = 360, LABELS_MAX = PAGE_POLICIES_MAX + REPORT_FRONTS_MAX, LABEL_TEXT = 64,
+       PLACES_AROUND = 8, PLACES = 5 * PLACES_AROUND, FIXED_TEXTS = 2 };
 
 struct plane {
     struct page *p;
     struct axis x, y;
     struct svg s;
+    double x_most; /* dearest cost drawn at its place */
+    double fixed_x[FIXED_TEXTS]; /* 0..1, where the fixed texts hang */
     bool has_none; /* some policy never missed: the bottom line reads "0" */
 };
 
@@ -36,36 +41,52 @@ static void widen(double v, double *lo, double *hi)
     *hi = v > *hi ? v : *hi;
 }
 
+static void widen_positive(double v, double *lo, double *hi)
+{
+    if (v > 0)
+        widen(v, lo, hi);
+}
+
+/* What the axis across is centred on: the rules of today, else the cheapest policy. */
+static double reference_cost(const struct evaluation *ev)
+{
+    double cost = eval_mean(eval_baseline(ev), "cost_usd");
+    if (cost > 0 && isfinite(cost))
+        return cost;
+    double lo = INFINITY, hi = -INFINITY;
+    for (size_t i = 0; i < ev->n_policies; i++)
+        widen_positive(eval_mean(&ev->policies[i], "cost_usd"), &lo, &hi);
+    return isfinite(lo) ? lo : 1;
+}
+
 static bool plane_scales(struct plane *pl)
 {
     const struct evaluation *ev = pl->p->d->eval;
-    double x_lo = INFINITY, x_hi = -INFINITY, y_lo = INFINITY, y_hi = -INFINITY;
+    double ref = reference_cost(ev), x_lo = ref, x_hi = ref, y_lo = INFINITY, y_hi = -INFINITY;
     size_t points = 0;
+    pl->x_most = OUTLIER * ref;
     for (size_t i = 0; i < ev->n_policies; i++) {
         const struct eval_metric *cost = eval_metric_find(&ev->policies[i], "cost_usd");
         const struct eval_metric *miss = eval_metric_find(&ev->policies[i], "slo_violation_frac");
         if (!cost || !miss || !finite_pair(cost->mean, miss->mean))
             continue;
         points++;
-        widen(cost->mean, &x_lo, &x_hi);
-        widen(cost->lo, &x_lo, &x_hi);
-        widen(cost->hi, &x_lo, &x_hi);
-        widen(miss->hi, &y_lo, &y_hi);
+        if (cost->mean <= pl->x_most) {
+            widen(cost->mean, &x_lo, &x_hi);
+            widen(cost->lo, &x_lo, &x_hi);
+            widen(fmin(cost->hi, pl->x_most), &x_lo, &x_hi);
+        }
+        widen_positive(miss->mean, &y_lo, &y_hi);
+        widen_positive(miss->hi, &y_lo, &y_hi);
         pl->has_none |= miss->mean <= 0;
-        if (miss->mean > 0)
-            widen(miss->mean, &y_lo, &y_hi);
     }
-    widen(eval_bound(ev, "cost_usd"), &x_lo, &x_hi);
-    if (ev->slo_violation_max > 0) {
-        widen(ev->slo_violation_max, &y_lo, &y_hi);
-        widen(ev->slo_violation_max * 3, &y_lo, &y_hi);
-    }
-    if (!points || !(y_hi > 0) || !(x_hi >= x_lo))
+    widen_positive(eval_bound(ev, "cost_usd"), &x_lo, &x_hi);
+    widen_positive(ev->slo_violation_max, &y_lo, &y_hi);
+    widen_positive(ev->slo_violation_max * 3, &y_lo, &y_hi);
+    if (!points || !(y_hi > 0))
         return false;
     double pad = 0.04 * (x_hi - x_lo);
-    bool log_x = x_lo > 0 && x_hi / x_lo > 6;
-    pl->x = log_x ? axis_log(x_lo / 1.05, x_hi * 1.05, 9) : axis_linear(x_lo - (x_lo > pad ? pad : 0), x_hi + pad, 8);
-    y_lo = y_lo > 0 && y_lo < y_hi ? y_lo : y_hi / 100;
+    pl->x = axis_linear(x_lo - (x_lo > pad ? pad : 0), x_hi + pad, 8);
     pl->y = axis_log(fmax(y_lo / 2.5, y_hi * 1e-5), y_hi * 1.2, 9);
     return true;
 }
@@ -105,45 +126,78 @@ struct place {
     int anchor;    /* -1 start, 0 middle, 1 end */
 };
 
+/* Place k: eight directions near the point, then the same farther out. */
+static struct place place_at(size_t k)
+{
+    static const struct place near_by[PLACES_AROUND] = {{8, -8, -1},  {8, 18, -1}, {-8, -8, 1}, {-8, 18, 1},
+                                                        {12, 4, -1}, {-12, 4, 1}, {0, -14, 0}, {0, 24, 0}};
+    static const double reach[PLACES / PLACES_AROUND] = {0, 16, 32, 52, 76};
+    struct place at = near_by[k % PLACES_AROUND];
+    double r = reach[k / PLACES_AROUND];
+    at.dx += at.anchor < 0 ? r : at.anchor > 0 ? -r : 0;
+    at.dy += k % PLACES_AROUND == 4 || k % PLACES_AROUND == 5 ? 0 : at.dy < 0 ? -r : r;
+    return at;
+}
+
 static struct box text_box(const struct label *l, struct place at, double width)
 {
-    double w = 6.9 * (double)text_width(l->text), x = l->x_frac * width + at.dx;
+    double w = 7.2 * (double)text_width(l->text), x = l->x_frac * width + at.dx;
     double x0 = at.anchor < 0 ? x : at.anchor > 0 ? x - w : x - w / 2;
     return (struct box){x0, l->y_px + at.dy - 11, x0 + w, l->y_px + at.dy + 3};
 }
 
-static struct place best_place(const struct labels *ls, size_t i, const struct box *taken, double width)
+/* Boxes that are taken: texts already there and labels placed before. */
+struct taken {
+    struct box item[LABELS_MAX + FIXED_TEXTS];
+    size_t n;
+};
+
+static struct place best_place(const struct labels *ls, size_t i, const struct taken *taken, double width)
 {
-    static const struct place places[] = {{8, -8, -1}, {8, 18, -1}, {-8, -8, 1}, {-8, 18, 1}, {11, 4, -1}, {-11, 4, 1},
-                                          {0, -14, 0}, {0, 24, 0},   {0, -28, 0}, {0, 38, 0},  {0, -42, 0}, {0, 52, 0}};
-    struct place best = places[0];
+    struct place best = place_at(0);
     double best_cost = INFINITY;
-    for (size_t k = 0; k < sizeof places / sizeof *places; k++) {
-        struct box b = text_box(&ls->item[i], places[k], width);
-        double cost = outside(b, width) + (double)k;
-        for (size_t j = 0; j < i; j++)
-            cost += 4 * overlap(b, taken[j]);
+    for (size_t k = 0; k < PLACES; k++) {
+        struct place at = place_at(k);
+        struct box b = text_box(&ls->item[i], at, width);
+        double cost = outside(b, width) + 3 * (double)k;
+        for (size_t j = 0; j < taken->n; j++)
+            cost += 6 * overlap(b, taken->item[j]);
         for (size_t j = 0; j < ls->n; j++) {
             double px = ls->item[j].x_frac * width, py = ls->item[j].y_px;
-            if (j != i)
+            if (j != i && !ls->item[j].thin)
                 cost += 4 * overlap(b, (struct box){px - 8, py - 8, px + 8, py + 8});
         }
         if (cost < best_cost) {
             best_cost = cost;
-            best = places[k];
+            best = at;
         }
     }
     return best;
 }
 
-static void put_labels(struct plane *pl, const struct labels *ls, double width, const char *cls)
+/* From the point to a label that stands away from it; pixels relative to the point. */
+static void put_leader(struct plane *pl, const struct label *l, struct place at)
 {
-    struct box taken[LABELS_MAX];
+    if (fabs(at.dx) < 20 && fabs(at.dy) < 30)
+        return;
+    buf_fmt(pl->p->out, "<svg x=\"%.2f%%\" y=\"%.1f\" overflow=\"visible\"><line class=\"ld c%d\" x2=\"%.0f\" y2=\"%.0f\"/></svg>",
+            100 * l->x_frac, l->y_px, l->colour, at.dx, at.dy - (at.dy > 0 ? 11 : -3));
+}
+
+static void put_labels(struct plane *pl, const struct labels *ls, const struct taken *fixed, double width,
+                       const char *cls)
+{
+    struct taken taken = *fixed;
+    for (size_t i = 0; i < taken.n; i++) { /* given relative to the width */
+        taken.item[i].x0 += pl->fixed_x[i] * width;
+        taken.item[i].x1 += pl->fixed_x[i] * width;
+    }
     buf_fmt(pl->p->out, "<g class=\"%s\">", cls);
-    for (size_t i = 0; i < ls->n; i++) {
+    for (size_t i = ls->n; i-- > 0;) {
         const struct label *l = &ls->item[i];
-        struct place at = best_place(ls, i, taken, width);
-        taken[i] = text_box(l, at, width);
+        struct place at = best_place(ls, i, &taken, width);
+        taken.item[taken.n++] = text_box(l, at, width);
+        put_leader(pl, l, at);
         char text_cls[40];
         (void)snprintf(text_cls, sizeof text_cls, "lb halo c%d%s%s", l->colour, l->thin ? " fl" : "",
                        at.anchor < 0 ? "" : at.anchor > 0 ? " e" : " m");
@@ -152,17 +206,20 @@ static void put_labels(struct plane *pl, const struct labels *ls, double width, 
     buf_str(pl->p->out, "</g>\n");
 }
 
-static void labels_add(struct labels *ls, struct plane *pl, double cost, double miss, const char *text, bool thin)
+static void labels_add(struct labels *ls, struct plane *pl, double cost, double miss, const char *name, bool thin)
 {
     if (ls->n == LABELS_MAX)
         return;
     struct label *l = &ls->item[ls->n++];
     *l = (struct label){.x_frac = axis_at(&pl->x, cost), .y_px = svg_y(&pl->s, &pl->y, miss), .thin = thin};
-    l->colour = page_colour(pl->p, text);
-    if (text_width(text) < 24)
-        (void)snprintf(l->text, sizeof l->text, "%s%s", text, thin ? ", tuned" : "");
+    l->colour = page_colour(pl->p, name);
+    char shown[32];
+    (void)snprintf(shown, sizeof shown, text_width(name) < 24 ? "%.28s" : "%.20s…", name);
+    const char *more = thin ? ", tuned" : "";
+    if (!thin && cost > pl->x.hi)
+        (void)snprintf(l->text, sizeof l->text, "%s %.20s →", shown, fmt_money(cost).s);
     else
-        (void)snprintf(l->text, sizeof l->text, "%.20s…", text);
+        (void)snprintf(l->text, sizeof l->text, "%s%s", shown, more);
 }
 
 /* ---- marks ----------------------------------------------------------------------------------------------- */
@@ -250,7 +307,7 @@ static void put_point(struct plane *pl, const struct eval_policy *policy, struct
     buf_fmt(pl->p->out, "<g class=\"c%d point\">", colour);
     put_whiskers(pl, cost, miss);
     buf_fmt(pl->p->out, "<svg x=\"%.2f%%\" y=\"%.1f\" overflow=\"visible\"><path class=\"pt\" d=\"%s\"><title>",
-            100 * axis_at(&pl->x, cost->mean), svg_y(&pl->s, &pl->y, miss->mean), page_marker_path(colour));
+            100 * axis_at(&pl->x, cost->mean), svg_y(&pl->s, &pl->y, miss->mean), page_marker(pl->p, policy->name));
     page_text(pl->p, policy->name);
     buf_fmt(pl->p->out, ": %s, missed %s</title></path></svg></g>\n", fmt_money(cost->mean).s,
             fmt_percent(miss->mean).s);
@@ -262,6 +319,21 @@ static void put_points(struct plane *pl, struct labels *ls)
 {
     for (size_t i = pl->p->n_order; i-- > 0;)
         put_point(pl, eval_policy_find(pl->p->d->eval, pl->p->order[i]), ls);
+}
+
+/* The texts of the target and the bound, which no label may cover. */
+static void fixed_texts(struct plane *pl, struct taken *fixed)
+{
+    const struct evaluation *ev = pl->p->d->eval;
+    if (ev->slo_violation_max > 0) {
+        double y = svg_y(&pl->s, &pl->y, ev->slo_violation_max);
+        pl->fixed_x[fixed->n] = 1;
+        fixed->item[fixed->n++] = (struct box){-118, y - 15, 0, y};
+    }
+    if (eval_bound(ev, "cost_usd") > 0) {
+        pl->fixed_x[fixed->n] = axis_at(&pl->x, eval_bound(ev, "cost_usd"));
+        fixed->item[fixed->n++] = (struct box){0, PLANE_HEIGHT - 20, 95, PLANE_HEIGHT};
+    }
 }
 
 static struct fmt percent_label(double v, double step)
@@ -315,6 +387,7 @@ void html_plane(struct page *p)
     if (!plane_scales(&pl))
         return;
     struct labels ls = {.n = 0};
+    struct taken fixed = {.n = 0};
     page_section(p, "plane", "Cost against misses");
     put_plane_caption(p);
     buf_str(p->out, "<figure><p class=\"cap\">Steps with p99 over the target (log scale)</p><div class=\"plot\">");
@@ -331,8 +404,10 @@ void html_plane(struct page *p)
         svg_rule_y(&pl.s, &pl.y, p->d->eval->slo_violation_max, "slo", text);
     }
     put_points(&pl, &ls);
-    put_labels(&pl, &ls, 980, "wide");
-    put_labels(&pl, &ls, 310, "narrow");
+    fixed_texts(&pl, &fixed);
+    put_labels(&pl, &ls, &fixed, 980, "wide");
+    put_labels(&pl, &ls, &fixed, 600, "mid");
+    put_labels(&pl, &ls, &fixed, 300, "narrow");
     svg_close(&pl.s);
     buf_str(p->out, "</div><p class=\"axis\">Cost over the test span</p></figure>\n");
     page_section_end(p);

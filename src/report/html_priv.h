@@ -8,7 +8,7 @@
 
 #include "report/html.h"
 
-enum { PAGE_COLOURS = 8, PAGE_POLICIES_MAX = 64 };
+enum { PAGE_COLOURS = 8, PAGE_MARKERS = 12, PAGE_POLICIES_MAX = 64 };
 
 struct page {
     const struct report_data *d;
@@ -17,7 +17,9 @@ struct page {
     size_t n_order;
 };
 
-/* 0 .. PAGE_COLOURS - 1; names not in the evaluation share the last. */
+/* Position in the order; names not in the evaluation share the last. */
+size_t page_rank(const struct page *p, const char *name);
+/* 0 .. PAGE_COLOURS - 1; ranks beyond share the last. */
 int page_colour(const struct page *p, const char *name);
 
 void page_text(struct page *p, const char *s); /* escaped; NULL is nothing */
@@ -25,8 +27,8 @@ void page_text(struct page *p, const char *s); /* escaped; NULL is nothing */
 void page_section(struct page *p, const char *id, const char *heading);
 void page_section_end(struct page *p);
 void page_chip(struct page *p, const char *name); /* the marker and the name of a policy */
-/* Marker of colour c as a path around (0, 0). */
-const char *page_marker_path(int c);
+/* Marker of a policy as a path around (0, 0). */
+const char *page_marker(const struct page *p, const char *name);
 
 /* A ready-made table; nothing for NULL. */
 void html_table(struct page *p, const struct table *t, const char *caption);

@@ -65,7 +65,7 @@ static const struct metric_column metric_columns[] = {
     {"slo_violation_frac", "Steps missed", fmt_percent, true},
     {"slo_violation_request_frac", "Requests missed", fmt_percent, false},
     {"p99_latency_ms", "p99", fmt_ms, false},
-    {"cost_at_equal_misses_frac", "Cost at equal misses, × rules today", fmt_ratio, true},
+    {"cost_at_equal_misses_frac", "Cost at equal misses", fmt_ratio, true},
     {"regret_frac", "Above perfect foresight", regret, false},
     {"scale_actions", "Actions", fmt_count, false},
     {"reversals_per_day", "Reversals a day", one_decimal, true},
@@ -140,8 +140,9 @@ void html_evaluation(struct page *p)
     const struct evaluation *ev = p->d->eval;
     page_section(p, "table", "All policies compared");
     buf_str(p->out, "<p class=\"hint\" id=\"table-how\">Means over days and seeds with 95 % intervals; every policy met "
-                    "the same demand and the same failures. A difference counts only when its whole interval is on "
-                    "one side of 1.</p>\n");
+                    "the same demand and the same failures. Cost at equal misses is in multiples of what the rules of today, "
+                    "tuned to the same misses, would cost; a difference counts only when its whole interval is on one "
+                    "side of 1.</p>\n");
     scroll_open(p, "All policies compared");
     buf_str(p->out, "<table id=\"evaluation\" aria-describedby=\"table-how\"><thead><tr><th scope=\"col\">Policy</th><th scope=\"col\" class=\"l\">Against the rules</th>");
     for (size_t i = 0; i < ARRAY_LEN(metric_columns); i++)

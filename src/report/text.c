@@ -77,9 +77,15 @@ size_t text_width(const char *text)
 }
 
 
+/* The blank between a number and "%" or "ms", where a line must not break. */
+static bool is_unit_blank(const unsigned char *start, const unsigned char *s)
+{
+    return *s == ' ' && s > start && s[-1] >= '0' && s[-1] <= '9' && (s[1] == '%' || (s[1] == 'm' && s[2] == 's'));
+}
+
 void text_html(struct buf *out, const char *text)
 {
-    const unsigned char *s = (const unsigned char *)text;
+    const unsigned char *start = (const unsigned char *)text, *s = start;
     while (*s) {
         uint32_t cp = 0;
         size_t n = utf8_next(s, &cp);
@@ -98,6 +104,9 @@ void text_html(struct buf *out, const char *text)
             break;
         case '\'':
             buf_str(out, "&#39;");
+            break;
+        case ' ':
+            buf_str(out, is_unit_blank(start, s) ? "&nbsp;" : " ");
             break;
         default:
             if (n == 0 || (is_control(cp) && !is_break(cp)))

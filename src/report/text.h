@@ -15,7 +15,7 @@ size_t text_width(const char *s);
  * a blank. */
 void text_plain(struct buf *out, const char *s);
 /* For HTML, between tags and inside quoted attributes: & < > " ' escaped, control characters and
- * invalid UTF-8 become U+FFFD; tabs and line breaks stay. */
+ * invalid UTF-8 become U+FFFD; tabs and line breaks stay.  A number and its "%" or "ms" stay on one line. */
 void text_html(struct buf *out, const char *s);
 
 #endif

@@ -125,6 +125,7 @@ TEST(text_for_html_is_never_markup)
 {
     static const char *const cases[][2] = {
         {"<b>&'\"", "&lt;b&gt;&amp;&#39;&quot;"},
+        {"0.6 % of 200 ms, 5 m, a %", "0.6&nbsp;% of 200&nbsp;ms, 5 m, a %"},
         {"a\x01" "b\nc", "a\xef\xbf\xbd" "b\nc"},
         {"\xf5\x80\x80\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},
         {"\xe2\x89\xa4 \xf0\x9f\x98\x80", "\xe2\x89\xa4 \xf0\x9f\x98\x80"},
