@@ -1,7 +1,7 @@
 /* axis.c - scales with round ticks.
  *
- * Linear steps are the smallest of 1, 2, 5 x 10^k that need no more than `want` steps (Heckbert 1990,
- * "Nice numbers for graph labels", with fixed bounds instead of loose ones). */
+ * Linear steps are the smallest of 1, 2, 5 x 10^k that need no more than `want` steps (Heckbert
+ * 1990, "Nice numbers for graph labels", with fixed bounds instead of loose ones). */
 #include "report/axis_priv.h"
 
 #include <math.h>
@@ -83,17 +83,17 @@ struct fmt axis_label(const struct axis *a, double v)
     return fmt_axis(v, a->log ? v : a->step);
 }
 
-/* ---- time --------------------------------------------------------------------------------------------- */
+/* ---- time ------------------------------------------------------------------------------------ */
 
 #define MINUTE 60.0
 #define HOUR 3600.0
 #define DAY 86400.0
 
 /* Steps in seconds; from a month on, in months of 30 days (the ticks follow the calendar). */
-static const double time_steps[] = {MINUTE,    2 * MINUTE, 5 * MINUTE, 10 * MINUTE, 30 * MINUTE, HOUR,
-                                    2 * HOUR,  3 * HOUR,   6 * HOUR,   12 * HOUR,   DAY,         2 * DAY,
-                                    7 * DAY,   14 * DAY,   30 * DAY,   90 * DAY,    180 * DAY,   360 * DAY,
-                                    720 * DAY, 1800 * DAY, 3600 * DAY};
+static const double time_steps[] = {
+    MINUTE,   2 * MINUTE, 5 * MINUTE, 10 * MINUTE, 30 * MINUTE, HOUR,       2 * HOUR,
+    3 * HOUR, 6 * HOUR,   12 * HOUR,  DAY,         2 * DAY,     7 * DAY,    14 * DAY,
+    30 * DAY, 90 * DAY,   180 * DAY,  360 * DAY,   720 * DAY,   1800 * DAY, 3600 * DAY};
 
 static double time_step(double span_s, int want)
 {
@@ -133,7 +133,8 @@ struct axis axis_time(const struct tz *zone, int64_t lo_us, int64_t hi_us, int w
         return a;
     }
     /* Weeks start on Mondays: day 4 after the epoch was one. */
-    int64_t step_us = (int64_t)(a.step * 1e6), origin = a.step >= 7 * DAY ? (int64_t)(4 * DAY * 1e6) : 0;
+    int64_t step_us = (int64_t)(a.step * 1e6),
+            origin = a.step >= 7 * DAY ? (int64_t)(4 * DAY * 1e6) : 0;
     int64_t local = tz_to_local_us(zone, lo_us) - origin;
     local = (int64_t)floor((double)local / (double)step_us) * step_us + origin;
     int64_t end = tz_to_local_us(zone, hi_us) + step_us;

@@ -1,8 +1,8 @@
 /* axis_priv.h - scales with round ticks: linear, logarithmic, local time.  Internal to report/.
  *
- * An axis maps a value to 0 (its low end) .. 1 (its high end).  Ticks are multiples of 1, 2 or 5 times a
- * power of ten; on a time axis, multiples of a minute to a year on the local clock of the zone, so
- * midnight stays midnight across a change of the clocks. */
+ * An axis maps a value to 0 (its low end) .. 1 (its high end).  Ticks are multiples of 1, 2 or 5
+ * times a power of ten; on a time axis, multiples of a minute to a year on the local clock of the
+ * zone, so midnight stays midnight across a change of the clocks. */
 #ifndef REPORT_AXIS_PRIV_H
 #define REPORT_AXIS_PRIV_H
 
@@ -23,10 +23,11 @@ struct axis {
     double tick[AXIS_TICKS_MAX]; /* ascending, within [lo, hi] */
 };
 
-/* Covers [lo, hi], widened to whole steps, about `want` ticks.  An empty or non-finite range is widened to 1. */
+/* Covers [lo, hi], widened to whole steps, about `want` ticks.  An empty or non-finite range is
+ * widened to 1. */
 struct axis axis_linear(double lo, double hi, int want);
-/* Covers [lo, hi] > 0, widened to 1-2-5 values; ticks at each of them, at decades alone when that would be more
- * than `want` intervals. */
+/* Covers [lo, hi] > 0, widened to 1-2-5 values; ticks at each of them, at decades alone when that
+ * would be more than `want` intervals. */
 struct axis axis_log(double lo, double hi, int want);
 /* Exactly [lo_us, hi_us], ticks on the local clock, at most `want`. */
 struct axis axis_time(const struct tz *zone, int64_t lo_us, int64_t hi_us, int want);

@@ -18,7 +18,9 @@ static bool has_reason(const struct report_check *c)
     return c->reason && *c->reason;
 }
 
-/* ---- text ------------------------------------------------------------------------------------------------ */
+/* ---- text
+ * ------------------------------------------------------------------------------------------------
+ */
 
 /* "  why      " on the first line of a group, blanks after. */
 static void put_margin(struct buf *out, const char *label, size_t line)
@@ -37,7 +39,8 @@ static void put_factors(const struct report_decision *d, struct buf *out)
 
 static void put_check(const struct report_check *c, size_t line, bool colour, struct buf *out)
 {
-    static const char *const paint[] = {[REPORT_PASS] = "", [REPORT_LIMIT] = "\033[33m", [REPORT_VETO] = "\033[31m"};
+    static const char *const paint[] = {
+        [REPORT_PASS] = "", [REPORT_LIMIT] = "\033[33m", [REPORT_VETO] = "\033[31m"};
     put_margin(out, "guard", line);
     buf_str(out, colour ? paint[c->verdict] : "");
     text_plain(out, c->name);
@@ -50,7 +53,8 @@ static void put_check(const struct report_check *c, size_t line, bool colour, st
     buf_char(out, '\n');
 }
 
-static void put_chain(const struct report_decision *d, bool every_check, bool colour, struct buf *out)
+static void put_chain(const struct report_decision *d, bool every_check, bool colour,
+                      struct buf *out)
 {
     size_t lines = 0, silent = 0;
     for (size_t i = 0; i < d->n_checks; i++) {
@@ -65,12 +69,13 @@ static void put_chain(const struct report_decision *d, bool every_check, bool co
         if (d->n_checks == 0)
             buf_str(out, "none\n");
         else
-            buf_fmt(out, "%zu%s check%s passed\n", silent, lines ? " other" : "", silent == 1 ? "" : "s");
+            buf_fmt(out, "%zu%s check%s passed\n", silent, lines ? " other" : "",
+                    silent == 1 ? "" : "s");
     }
 }
 
-void decision_text(const struct report_decision *d, const struct tz *zone, bool every_check, bool colour,
-                   struct buf *out)
+void decision_text(const struct report_decision *d, const struct tz *zone, bool every_check,
+                   bool colour, struct buf *out)
 {
     buf_fmt(out, "%s%s  ", colour ? "\033[1m" : "", fmt_time(zone, d->time_us).s);
     text_plain(out, d->policy ? d->policy : "-");
@@ -90,7 +95,7 @@ void decision_text(const struct report_decision *d, const struct tz *zone, bool 
     }
 }
 
-/* ---- JSON and CSV ------------------------------------------------------------------------------------------ */
+/* ---- JSON and CSV ---------------------------------------------------------------------------- */
 
 static void put_json(const struct report_decision *d, const struct tz *zone, struct json_writer *w)
 {
@@ -126,7 +131,8 @@ static void put_json(const struct report_decision *d, const struct tz *zone, str
     json_close(w);
 }
 
-static void format_json(const struct report_decision *d, size_t n, const struct tz *zone, struct buf *out)
+static void format_json(const struct report_decision *d, size_t n, const struct tz *zone,
+                        struct buf *out)
 {
     struct json_writer w = json_writer_init(out, 2);
     json_open_array(&w, NULL);
@@ -145,8 +151,8 @@ static void put_row(const struct report_decision *d, const struct tz *zone, stru
     for (size_t i = 0; i < d->n_checks; i++) {
         const struct report_check *c = &d->checks[i];
         if (c->verdict != REPORT_PASS)
-            buf_fmt(&guard, "%s%s %s: %s", guard.n ? "; " : "", c->name, report_verdict_text(c->verdict),
-                    has_reason(c) ? c->reason : "");
+            buf_fmt(&guard, "%s%s %s: %s", guard.n ? "; " : "", c->name,
+                    report_verdict_text(c->verdict), has_reason(c) ? c->reason : "");
     }
     table_text(t, time);
     table_text(t, d->policy);
@@ -164,12 +170,13 @@ static void put_row(const struct report_decision *d, const struct tz *zone, stru
     buf_fini(&guard);
 }
 
-static void format_csv(const struct report_decision *d, size_t n, const struct tz *zone, struct buf *out)
+static void format_csv(const struct report_decision *d, size_t n, const struct tz *zone,
+                       struct buf *out)
 {
     static const struct table_column columns[] = {
-        {"time", NULL, 0},       {"policy", NULL, 0},  {"units_from", NULL, 0}, {"units_proposed", NULL, 0},
-        {"units_to", NULL, 0},   {"factors", NULL, 0}, {"guard", NULL, 0},      {"rule_name", NULL, 0},
-        {"rule_units", NULL, 0},
+        {"time", NULL, 0},           {"policy", NULL, 0},    {"units_from", NULL, 0},
+        {"units_proposed", NULL, 0}, {"units_to", NULL, 0},  {"factors", NULL, 0},
+        {"guard", NULL, 0},          {"rule_name", NULL, 0}, {"rule_units", NULL, 0},
     };
     struct table *t = table_new(columns, ARRAY_LEN(columns));
     for (size_t i = 0; i < n; i++)
@@ -178,8 +185,8 @@ static void format_csv(const struct report_decision *d, size_t n, const struct t
     table_free(t);
 }
 
-void decisions_format(const struct report_decision *d, size_t n, const struct tz *zone, enum cli_format format,
-                      bool colour, struct buf *out)
+void decisions_format(const struct report_decision *d, size_t n, const struct tz *zone,
+                      enum cli_format format, bool colour, struct buf *out)
 {
     switch (format) {
     case CLI_TABLE:

@@ -1,7 +1,8 @@
-/* decision.h - one capacity decision with its reasons, as text, JSON, table and (html.h) in the page.
+/* decision.h - one capacity decision with its reasons, as text, JSON, table and (html.h) in the
+ * page.
  *
- * A plain, borrowed record: what was there, what the policy proposed, what the guard let through, why in words, the whole
- * guard chain, and what the rules would have done. */
+ * A plain, borrowed record: what was there, what the policy proposed, what the guard let through,
+ * why in words, the whole guard chain, and what the rules would have done. */
 #ifndef REPORT_DECISION_H
 #define REPORT_DECISION_H
 
@@ -28,7 +29,7 @@ struct report_decision {
     const char *policy;
     int units_from, units_proposed, units_to; /* before, as the policy proposed, after the guard */
     const char *factors[REPORT_FACTORS];      /* in words, strongest first; NULL: fewer */
-    const struct report_check *checks;        /* the whole chain in order; none: ran without a guard */
+    const struct report_check *checks; /* the whole chain in order; none: ran without a guard */
     size_t n_checks;
     const char *rule_name; /* what the rules would have done; NULL: not asked */
     int rule_units;
@@ -36,14 +37,15 @@ struct report_decision {
 
 const char *report_verdict_text(enum report_verdict v); /* "passed", "limited", "vetoed" */
 
-/* For a terminal: a headline, then why, the guard chain and the rules, each on lines of their own.  Checks that
- * passed without remark are counted instead of listed unless `every_check`. */
-void decision_text(const struct report_decision *d, const struct tz *zone, bool every_check, bool colour,
-                   struct buf *out);
-/* n decisions: text with blank lines between; a JSON array of objects {"time","policy","units_from",
+/* For a terminal: a headline, then why, the guard chain and the rules, each on lines of their own.
+ * Checks that passed without remark are counted instead of listed unless `every_check`. */
+void decision_text(const struct report_decision *d, const struct tz *zone, bool every_check,
+                   bool colour, struct buf *out);
+/* n decisions: text with blank lines between; a JSON array of objects
+ * {"time","policy","units_from",
  * "units_proposed","units_to","factors":[],"checks":[{"name","verdict","reason"}],"rule":{"name","units"}|null};
  * or CSV, one row each, with factors and remarks joined by "; ". */
-void decisions_format(const struct report_decision *d, size_t n, const struct tz *zone, enum cli_format format,
-                      bool colour, struct buf *out);
+void decisions_format(const struct report_decision *d, size_t n, const struct tz *zone,
+                      enum cli_format format, bool colour, struct buf *out);
 
 #endif

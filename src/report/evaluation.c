@@ -73,7 +73,7 @@ const char *eval_verdict_text(enum eval_verdict v)
     return text[v];
 }
 
-/* ---- JSON and CSV -------------------------------------------------------------------------------------- */
+/* ---- JSON and CSV ---------------------------------------------------------------------------- */
 
 static void put_policy(struct json_writer *w, const struct eval_policy *p)
 {
@@ -109,8 +109,8 @@ void evaluation_json(const struct evaluation *ev, int indent, struct buf *out)
     json_close(&w);
 }
 
-static void csv_row(const struct evaluation *ev, const char *policy, const char *metric, double mean,
-                    double lo, double hi, struct buf *out)
+static void csv_row(const struct evaluation *ev, const char *policy, const char *metric,
+                    double mean, double lo, double hi, struct buf *out)
 {
     csv_text(out, ev->scenario ? ev->scenario : "");
     buf_fmt(out, ",%d,", ev->n_seeds);
@@ -137,7 +137,7 @@ void evaluation_csv(const struct evaluation *ev, struct buf *out)
         csv_row(ev, "", ev->bounds[i].name, ev->bounds[i].value, NAN, NAN, out);
 }
 
-/* ---- table for people ------------------------------------------------------------------------------------ */
+/* ---- table for people ------------------------------------------------------------------------ */
 
 /* "1,234 (1,200..1,270)"; the mean alone when there is no interval. */
 static void put_interval(struct table *t, const struct eval_metric *m, double scale, int decimals)
@@ -199,10 +199,14 @@ static void table_rows(const struct evaluation *ev, struct table *t)
 void evaluation_table(const struct evaluation *ev, bool colour, struct buf *out)
 {
     static const struct table_column columns[] = {
-        {"policy", NULL, 0},           {"cost_usd", "cost $", 2},
-        {"slo_violation_frac", "misses %", 2},       {"p99_latency_ms", "p99 ms", 0},
-        {"scale_actions", "actions", 0},             {"reversals_per_day", "reversals/day", 1},
-        {"cost_at_equal_misses_frac", "cost at equal misses", 3}, {"regret_frac", "regret %", 1},
+        {"policy", NULL, 0},
+        {"cost_usd", "cost $", 2},
+        {"slo_violation_frac", "misses %", 2},
+        {"p99_latency_ms", "p99 ms", 0},
+        {"scale_actions", "actions", 0},
+        {"reversals_per_day", "reversals/day", 1},
+        {"cost_at_equal_misses_frac", "cost at equal misses", 3},
+        {"regret_frac", "regret %", 1},
         {"remark", "", 0},
     };
     struct table *t = table_new(columns, sizeof columns / sizeof *columns);
@@ -210,7 +214,8 @@ void evaluation_table(const struct evaluation *ev, bool colour, struct buf *out)
     text_plain(out, ev->scenario ? ev->scenario : "-");
     if (ev->n_days)
         buf_fmt(out, ", %d test days", ev->n_days);
-    buf_fmt(out, ", %d seed%s; 95 %% intervals in brackets\n", ev->n_seeds, ev->n_seeds == 1 ? "" : "s");
+    buf_fmt(out, ", %d seed%s; 95 %% intervals in brackets\n", ev->n_seeds,
+            ev->n_seeds == 1 ? "" : "s");
     table_format(t, CLI_TABLE, colour, out);
     if (isfinite(ev->slo_p99_ms) && isfinite(ev->slo_violation_max))
         buf_fmt(out, "target: p99 within %s in all but %s of steps\n", fmt_ms(ev->slo_p99_ms).s,
@@ -219,12 +224,14 @@ void evaluation_table(const struct evaluation *ev, bool colour, struct buf *out)
         buf_str(out, "bound: ");
         text_plain(out, ev->bounds[i].name);
         bool usd = strstr(ev->bounds[i].name, "usd") != NULL;
-        buf_fmt(out, " %s\n", (usd ? fmt_money(ev->bounds[i].value) : fmt_fixed(ev->bounds[i].value, 4)).s);
+        buf_fmt(out, " %s\n",
+                (usd ? fmt_money(ev->bounds[i].value) : fmt_fixed(ev->bounds[i].value, 4)).s);
     }
     table_free(t);
 }
 
-void evaluation_format(const struct evaluation *ev, enum cli_format format, bool colour, struct buf *out)
+void evaluation_format(const struct evaluation *ev, enum cli_format format, bool colour,
+                       struct buf *out)
 {
     switch (format) {
     case CLI_TABLE:
@@ -239,7 +246,7 @@ void evaluation_format(const struct evaluation *ev, enum cli_format format, bool
     }
 }
 
-/* ---- the outcome in words ------------------------------------------------------------------------------- */
+/* ---- the outcome in words -------------------------------------------------------------------- */
 
 static void say_outcome(const struct evaluation *ev, const struct eval_policy *p, struct buf *out)
 {
@@ -264,13 +271,16 @@ static void say_outcome(const struct evaluation *ev, const struct eval_policy *p
         buf_fmt(out, "%s ", fmt_ms(ev->slo_p99_ms).s);
     buf_fmt(out, "target in %s of steps", fmt_percent(misses).s);
     if (isfinite(ev->slo_violation_max))
-        buf_fmt(out, misses <= ev->slo_violation_max ? ", within the allowed %s." : ", more than the allowed %s.",
+        buf_fmt(out,
+                misses <= ev->slo_violation_max ? ", within the allowed %s."
+                                                : ", more than the allowed %s.",
                 fmt_percent(ev->slo_violation_max).s);
     else
         buf_char(out, '.');
 }
 
-static void say_equal_misses(const struct eval_policy *p, const struct eval_policy *base, struct buf *out)
+static void say_equal_misses(const struct eval_policy *p, const struct eval_policy *base,
+                             struct buf *out)
 {
     const struct eval_metric *m = eval_metric_find(p, "cost_at_equal_misses_frac");
     enum eval_verdict v = eval_verdict(p);
@@ -278,14 +288,16 @@ static void say_equal_misses(const struct eval_policy *p, const struct eval_poli
         return;
     buf_str(out, " At equal misses ");
     if (v == EVAL_TIE)
-        buf_fmt(out, "there is no clear difference to %s: %s times its cost (%s to %s).", base->name,
-                fmt_ratio(m->mean).s, fmt_ratio(m->lo).s, fmt_ratio(m->hi).s);
+        buf_fmt(out, "there is no clear difference to %s: %s times its cost (%s to %s).",
+                base->name, fmt_ratio(m->mean).s, fmt_ratio(m->lo).s, fmt_ratio(m->hi).s);
     else
-        buf_fmt(out, "it costs %s %s than %s (%s to %s times its cost).", fmt_percent_change(m->mean - 1).s,
-                v == EVAL_WIN ? "less" : "more", base->name, fmt_ratio(m->lo).s, fmt_ratio(m->hi).s);
+        buf_fmt(out, "it costs %s %s than %s (%s to %s times its cost).",
+                fmt_percent_change(m->mean - 1).s, v == EVAL_WIN ? "less" : "more", base->name,
+                fmt_ratio(m->lo).s, fmt_ratio(m->hi).s);
 }
 
-static void say_baseline(const struct eval_policy *p, const struct eval_policy *base, struct buf *out)
+static void say_baseline(const struct eval_policy *p, const struct eval_policy *base,
+                         struct buf *out)
 {
     double cost = eval_mean(base, "cost_usd"), misses = eval_mean(base, "slo_violation_frac");
     if (!isfinite(cost))
@@ -302,21 +314,25 @@ static void say_best(const struct evaluation *ev, const struct eval_policy *p, s
     double cost = eval_mean(p, "cost_usd"), bound = eval_bound(ev, "cost_usd");
     double oracle = eval_mean(eval_policy_find(ev, "oracle"), "cost_usd");
     if (isfinite(cost) && bound > 0) {
-        buf_fmt(out, " No policy at all could have met the target for less than %s", fmt_money(bound).s);
+        buf_fmt(out, " No policy at all could have met the target for less than %s",
+                fmt_money(bound).s);
         /* Below the bound is possible for a policy that misses more than the bound allows. */
         if (cost >= bound)
-            buf_fmt(out, "; %s is %s above that bound", p->name, fmt_percent_change(cost / bound - 1).s);
+            buf_fmt(out, "; %s is %s above that bound", p->name,
+                    fmt_percent_change(cost / bound - 1).s);
         buf_char(out, '.');
     }
     if (isfinite(cost) && oracle > 0 && strcmp(p->name, "oracle") != 0)
-        buf_fmt(out, " A plan made with full knowledge of the future (oracle) costs %s.", fmt_money(oracle).s);
+        buf_fmt(out, " A plan made with full knowledge of the future (oracle) costs %s.",
+                fmt_money(oracle).s);
 }
 
 void evaluation_summary(const struct evaluation *ev, struct buf *out)
 {
     const struct eval_policy *p = eval_proposal(ev), *base = eval_baseline(ev);
     if (!p) {
-        buf_str(out, "Nothing to compare: the evaluation holds no policy but the rules in use today.");
+        buf_str(out,
+                "Nothing to compare: the evaluation holds no policy but the rules in use today.");
         return;
     }
     say_outcome(ev, p, out);

@@ -41,15 +41,16 @@ struct eval_bound {
 struct evaluation {
     const char *scenario;
     int n_seeds;
-    int n_days;                 /* test days; 0: not stated.  For people only */
+    int n_days; /* test days; 0: not stated.  For people only */
     const struct eval_policy *policies;
     size_t n_policies;
     const struct eval_bound *bounds;
     size_t n_bounds;
-    const char *baseline;       /* the rules in use today, by name; NULL: "hpa" */
-    const char *proposal;       /* the policy this is about, by name; NULL: first contender not the baseline */
-    double slo_p99_ms;          /* NaN: not stated */
-    double slo_violation_max;   /* largest allowed fraction of steps over it; NaN: not stated */
+    const char *baseline; /* the rules in use today, by name; NULL: "hpa" */
+    const char
+        *proposal; /* the policy this is about, by name; NULL: first contender not the baseline */
+    double slo_p99_ms;        /* NaN: not stated */
+    double slo_violation_max; /* largest allowed fraction of steps over it; NaN: not stated */
 };
 
 /* NULL when absent. */
@@ -62,21 +63,25 @@ const struct eval_policy *eval_baseline(const struct evaluation *ev); /* may be 
 const struct eval_policy *eval_proposal(const struct evaluation *ev); /* may be NULL */
 
 /* How a policy compares with the baseline at equal misses, judged by the interval of
- * cost_at_equal_misses_frac: a win only when all of it is below 1, a loss when all of it is above. */
+ * cost_at_equal_misses_frac: a win only when all of it is below 1, a loss when all of it is above.
+ */
 enum eval_verdict { EVAL_UNKNOWN, EVAL_WIN, EVAL_TIE, EVAL_LOSS };
 enum eval_verdict eval_verdict(const struct eval_policy *p);
-const char *eval_verdict_text(enum eval_verdict v); /* "cheaper", "no clear difference", "dearer", "-" */
+const char *
+eval_verdict_text(enum eval_verdict v); /* "cheaper", "no clear difference", "dearer", "-" */
 
-/* {"scenario","seeds","policies":[{"name","metrics":{NAME:{"mean","lo","hi"}}}],"bounds":{NAME:value}} */
+/* {"scenario","seeds","policies":[{"name","metrics":{NAME:{"mean","lo","hi"}}}],"bounds":{NAME:value}}
+ */
 void evaluation_json(const struct evaluation *ev, int indent, struct buf *out);
 /* scenario,seeds,policy,metric,mean,lo,hi; bounds come last with an empty policy and interval. */
 void evaluation_csv(const struct evaluation *ev, struct buf *out);
 /* One line per policy in short columns, bounds and the SLO below. */
 void evaluation_table(const struct evaluation *ev, bool colour, struct buf *out);
-void evaluation_format(const struct evaluation *ev, enum cli_format format, bool colour, struct buf *out);
+void evaluation_format(const struct evaluation *ev, enum cli_format format, bool colour,
+                       struct buf *out);
 
-/* The outcome in two to four plain sentences: cost and misses of the proposal, beside the baseline, beside
- * the best possible at all.  Says so when it lost, tied or missed its target. */
+/* The outcome in two to four plain sentences: cost and misses of the proposal, beside the baseline,
+ * beside the best possible at all.  Says so when it lost, tied or missed its target. */
 void evaluation_summary(const struct evaluation *ev, struct buf *out);
 
 #endif

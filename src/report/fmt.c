@@ -126,7 +126,8 @@ struct fmt fmt_axis(double v, double step)
         }
     double s = step / scale;
     int decimals = s > 0 && s < 1 ? (int)ceil(-log10(s) - 1e-9) : 0;
-    while (s > 0 && decimals < 6 && fabs(round(s * pow(10, decimals)) - s * pow(10, decimals)) > 1e-6)
+    while (s > 0 && decimals < 6 &&
+           fabs(round(s * pow(10, decimals)) - s * pow(10, decimals)) > 1e-6)
         decimals++;
     struct fmt n = fmt_fixed(v / scale, decimals), f;
     (void)snprintf(f.s, sizeof f.s, "%.56s%s", n.s, suffix);
@@ -140,13 +141,14 @@ struct fmt fmt_duration(double seconds)
     static const struct {
         double from, unit;
         const char *name;
-    } units[] = {{2 * 86400.0, 86400, "days"}, {2 * 3600.0, 3600, "h"}, {2 * 60.0, 60, "min"}, {0, 1, "s"}};
+    } units[] = {
+        {2 * 86400.0, 86400, "days"}, {2 * 3600.0, 3600, "h"}, {2 * 60.0, 60, "min"}, {0, 1, "s"}};
     for (size_t i = 0; i < ARRAY_LEN(units); i++)
         if (seconds >= units[i].from) {
             double v = seconds / units[i].unit;
             struct fmt f;
-            (void)snprintf(f.s, sizeof f.s, "%.50s %s", fmt_fixed(v, v == floor(v) || v >= 20 ? 0 : 1).s,
-                           units[i].name);
+            (void)snprintf(f.s, sizeof f.s, "%.50s %s",
+                           fmt_fixed(v, v == floor(v) || v >= 20 ? 0 : 1).s, units[i].name);
             return f;
         }
     return missing;
@@ -165,7 +167,8 @@ struct fmt fmt_time(const struct tz *zone, int64_t utc_us)
 {
     struct tz_civil c = local(zone, utc_us);
     struct fmt f;
-    int n = snprintf(f.s, sizeof f.s, "%04d-%02d-%02d %02d:%02d", c.year, c.month, c.day, c.hour, c.minute);
+    int n = snprintf(f.s, sizeof f.s, "%04d-%02d-%02d %02d:%02d", c.year, c.month, c.day, c.hour,
+                     c.minute);
     if (c.second && n > 0)
         (void)snprintf(f.s + n, sizeof f.s - (size_t)n, ":%02d", c.second);
     return f;
@@ -175,7 +178,8 @@ struct fmt fmt_day(const struct tz *zone, int64_t utc_us)
 {
     struct tz_civil c = local(zone, utc_us);
     struct fmt f;
-    (void)snprintf(f.s, sizeof f.s, "%s %d %s %d", weekdays[c.weekday], c.day, months[c.month - 1], c.year);
+    (void)snprintf(f.s, sizeof f.s, "%s %d %s %d", weekdays[c.weekday], c.day, months[c.month - 1],
+                   c.year);
     return f;
 }
 

@@ -11,7 +11,7 @@
 #include "report/html_priv.h"
 #include "report/text.h"
 
-/* ---- shared by the sections ------------------------------------------------------------------------------ */
+/* ---- shared by the sections ------------------------------------------------------------------ */
 
 static void order_add(struct page *p, const char *name)
 {
@@ -58,7 +58,8 @@ void page_text(struct page *p, const char *s)
 
 void page_section(struct page *p, const char *id, const char *heading)
 {
-    buf_fmt(p->out, "<section class=\"part\" id=\"%s\" aria-labelledby=\"%s-h\">\n<h2 id=\"%s-h\">", id, id, id);
+    buf_fmt(p->out, "<section class=\"part\" id=\"%s\" aria-labelledby=\"%s-h\">\n<h2 id=\"%s-h\">",
+            id, id, id);
     page_text(p, heading);
     buf_str(p->out, "</h2>\n");
 }
@@ -71,30 +72,33 @@ void page_section_end(struct page *p)
 const char *page_marker(const struct page *p, const char *name)
 {
     static const char *const path[PAGE_MARKERS] = {
-        "M-6 0a6 6 0 1 0 12 0a6 6 0 1 0-12 0z",                           /* disc */
-        "M-5.3-5.3h10.6v10.6h-10.6z",                                     /* square */
-        "M0-7L7 0L0 7L-7 0z",                                             /* diamond */
-        "M0-6.5L6.5 5.5H-6.5z",                                           /* triangle */
-        "M0 6.5L6.5-5.5H-6.5z",                                           /* triangle, point down */
-        "M-2-6.5h4v4.5h4.5v4h-4.5v4.5h-4v-4.5h-4.5v-4h4.5z",              /* plus */
-        "M-3-6.2h6l3.6 6.2l-3.6 6.2h-6l-3.6-6.2z",                        /* hexagon */
-        "M-6.5-3h13v6h-13z",                                              /* bar */
-        "M-6-3.2L-3.2-6L0-2.8L3.2-6L6-3.2L2.8 0L6 3.2L3.2 6L0 2.8L-3.2 6L-6 3.2L-2.8 0z", /* cross */
-        "M-3-6.5h6v13h-6z",                                               /* upright bar */
-        "M-6-6H6L2.5 0L6 6H-6L-2.5 0z",                                   /* hourglass */
-        "M6.5 0L-5.5-6.5V6.5z",                                           /* triangle, point right */
+        "M-6 0a6 6 0 1 0 12 0a6 6 0 1 0-12 0z",              /* disc */
+        "M-5.3-5.3h10.6v10.6h-10.6z",                        /* square */
+        "M0-7L7 0L0 7L-7 0z",                                /* diamond */
+        "M0-6.5L6.5 5.5H-6.5z",                              /* triangle */
+        "M0 6.5L6.5-5.5H-6.5z",                              /* triangle, point down */
+        "M-2-6.5h4v4.5h4.5v4h-4.5v4.5h-4v-4.5h-4.5v-4h4.5z", /* plus */
+        "M-3-6.2h6l3.6 6.2l-3.6 6.2h-6l-3.6-6.2z",           /* hexagon */
+        "M-6.5-3h13v6h-13z",                                 /* bar */
+        "M-6-3.2L-3.2-6L0-2.8L3.2-6L6-3.2L2.8 0L6 3.2L3.2 6L0 2.8L-3.2 6L-6 3.2L-2.8 0z", /* cross
+                                                                                           */
+        "M-3-6.5h6v13h-6z",             /* upright bar */
+        "M-6-6H6L2.5 0L6 6H-6L-2.5 0z", /* hourglass */
+        "M6.5 0L-5.5-6.5V6.5z",         /* triangle, point right */
     };
     return path[page_rank(p, name) % PAGE_MARKERS];
 }
 
 void page_chip(struct page *p, const char *name)
 {
-    buf_fmt(p->out, "<svg class=\"chip c%d\" viewBox=\"-7 -7 14 14\" aria-hidden=\"true\"><path d=\"%s\"/></svg>",
+    buf_fmt(p->out,
+            "<svg class=\"chip c%d\" viewBox=\"-7 -7 14 14\" aria-hidden=\"true\"><path "
+            "d=\"%s\"/></svg>",
             page_colour(p, name), page_marker(p, name));
     page_text(p, name);
 }
 
-/* ---- headline -------------------------------------------------------------------------------------------- */
+/* ---- headline -------------------------------------------------------------------------------- */
 
 static void tile(struct page *p, const char *label, const char *cls, const char *value)
 {
@@ -120,7 +124,8 @@ static void tile_cost(struct page *p, const struct eval_policy *me, const struct
     tile_end(p);
 }
 
-static void tile_misses(struct page *p, const struct eval_policy *me, const struct eval_policy *base)
+static void tile_misses(struct page *p, const struct eval_policy *me,
+                        const struct eval_policy *base)
 {
     const struct evaluation *ev = p->d->eval;
     double misses = eval_mean(me, "slo_violation_frac"), allowed = ev->slo_violation_max;
@@ -130,7 +135,8 @@ static void tile_misses(struct page *p, const struct eval_policy *me, const stru
     if (isfinite(allowed))
         buf_fmt(p->out, "<br>allowed: %s", fmt_percent(allowed).s);
     if (base && base != me)
-        buf_fmt(p->out, "<br>rules today: %s", fmt_percent(eval_mean(base, "slo_violation_frac")).s);
+        buf_fmt(p->out, "<br>rules today: %s",
+                fmt_percent(eval_mean(base, "slo_violation_frac")).s);
     tile_end(p);
 }
 
@@ -147,8 +153,8 @@ static void tile_equal(struct page *p, const struct eval_policy *me)
         (void)snprintf(value.s, sizeof value.s, "%.40s %s", change.s, eval_verdict_text(v));
     }
     tile(p, "Against the rules, at equal misses", cls[v], value.s);
-    buf_fmt(p->out, "%s times their cost<br>95 %% interval: %s to %s", fmt_ratio(m->mean).s, fmt_ratio(m->lo).s,
-            fmt_ratio(m->hi).s);
+    buf_fmt(p->out, "%s times their cost<br>95 %% interval: %s to %s", fmt_ratio(m->mean).s,
+            fmt_ratio(m->lo).s, fmt_ratio(m->hi).s);
     tile_end(p);
 }
 
@@ -160,10 +166,12 @@ static void tile_best(struct page *p, const struct eval_policy *me)
     if (!isfinite(cost) || !(bound > 0))
         return;
     struct fmt value = fmt_percent_change(cost / bound - 1);
-    tile(p, cost >= bound ? "Above the best possible at all" : "Below the bound, by missing more", "", value.s);
+    tile(p, cost >= bound ? "Above the best possible at all" : "Below the bound, by missing more",
+         "", value.s);
     buf_fmt(p->out, "lower bound: %s", fmt_money(bound).s);
     if (oracle && oracle != me)
-        buf_fmt(p->out, "<br>with perfect foresight: %s", fmt_money(eval_mean(oracle, "cost_usd")).s);
+        buf_fmt(p->out, "<br>with perfect foresight: %s",
+                fmt_money(eval_mean(oracle, "cost_usd")).s);
     tile_end(p);
 }
 
@@ -201,7 +209,9 @@ void html_summary(struct page *p)
     put_notes(p);
 }
 
-/* ---- page ------------------------------------------------------------------------------------------------ */
+/* ---- page
+ * ------------------------------------------------------------------------------------------------
+ */
 
 struct part {
     const char *id, *link;
@@ -223,10 +233,12 @@ static void put_lines(struct buf *out, const char *const *lines)
 static void put_head(struct page *p)
 {
     buf_str(p->out, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
-    buf_fmt(p->out,
-            "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; "
-            "style-src 'unsafe-inline'; script-src 'sha256-%s'; base-uri 'none'; form-action 'none'\">\n",
-            page_script_hash);
+    buf_fmt(
+        p->out,
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; "
+        "style-src 'unsafe-inline'; script-src 'sha256-%s'; base-uri 'none'; form-action "
+        "'none'\">\n",
+        page_script_hash);
     buf_str(p->out, "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
                     "<meta name=\"color-scheme\" content=\"light dark\">\n"
                     "<meta name=\"referrer\" content=\"no-referrer\">\n"
@@ -243,7 +255,8 @@ static void put_subtitle(struct page *p)
     buf_str(p->out, "<p class=\"sub\">Scenario ");
     page_text(p, ev->scenario ? ev->scenario : "-");
     if (ev->n_days)
-        buf_fmt(p->out, " · %d test day%s no policy was trained or tuned on", ev->n_days, ev->n_days == 1 ? "" : "s");
+        buf_fmt(p->out, " · %d test day%s no policy was trained or tuned on", ev->n_days,
+                ev->n_days == 1 ? "" : "s");
     buf_fmt(p->out, " · %d seed%s", ev->n_seeds, ev->n_seeds == 1 ? "" : "s");
     if (isfinite(ev->slo_p99_ms))
         buf_fmt(p->out, " · target p99 ≤ %s", fmt_ms(ev->slo_p99_ms).s);
@@ -267,7 +280,9 @@ static void put_header(struct page *p, const struct part *parts, size_t n)
 
 static void put_foot(struct page *p)
 {
-    buf_fmt(p->out, "<footer>Made by sluice %s, commit %s. The page is self-contained: it loads nothing.</footer>\n",
+    buf_fmt(p->out,
+            "<footer>Made by sluice %s, commit %s. The page is self-contained: it loads "
+            "nothing.</footer>\n",
             build_version(), build_commit());
     buf_str(p->out, "<script>");
     put_lines(p->out, page_script);
@@ -281,11 +296,13 @@ static enum err_code check_data(const struct report_data *d, struct err *e)
     const struct report_timeline *t = d->timeline;
     const int64_t most_us = INT64_C(50) * 366 * 86400 * 1000000;
     if (t && t->n && (t->step_us <= 0 || t->n > (size_t)(most_us / t->step_us)))
-        return err_set(e, ERR_INVAL, "report: timeline of %zu steps of %lld us is not within 50 years", t->n,
+        return err_set(e, ERR_INVAL,
+                       "report: timeline of %zu steps of %lld us is not within 50 years", t->n,
                        (long long)t->step_us);
     const struct report_forecast *f = d->forecast;
     if (f && f->n && (f->step_us <= 0 || f->n > (size_t)(most_us / f->step_us)))
-        return err_set(e, ERR_INVAL, "report: forecast of %zu steps of %lld us is not within 50 years", f->n,
+        return err_set(e, ERR_INVAL,
+                       "report: forecast of %zu steps of %lld us is not within 50 years", f->n,
                        (long long)f->step_us);
     return ERR_OK;
 }

@@ -1,13 +1,14 @@
 /* html.h - report.html: one self-contained page that says what a policy would have cost and missed.
  *
- * Fill a `struct report_data` (all borrowed, all optional but `eval`), call report_html() and write the buffer.
- * The page loads nothing: styles, charts (SVG) and the few lines of script that show values under the pointer
- * are inside, and a content security policy forbids the rest.  It reads without script, on a phone, in
- * the dark and on paper.  Every string is escaped; long series are reduced to columns that keep their
- * minimum and maximum, so a spike of one step survives; the size is bounded (REPORT_BYTES_MAX).
- * The same data gives the same bytes.
+ * Fill a `struct report_data` (all borrowed, all optional but `eval`), call report_html() and write
+ * the buffer. The page loads nothing: styles, charts (SVG) and the few lines of script that show
+ * values under the pointer are inside, and a content security policy forbids the rest.  It reads
+ * without script, on a phone, in the dark and on paper.  Every string is escaped; long series are
+ * reduced to columns that keep their minimum and maximum, so a spike of one step survives; the size
+ * is bounded (REPORT_BYTES_MAX). The same data gives the same bytes.
  *
- * Missing numbers are NaN and leave a hole in a line, never a zero.  A part without data is left out. */
+ * Missing numbers are NaN and leave a hole in a line, never a zero.  A part without data is left
+ * out. */
 #ifndef REPORT_HTML_H
 #define REPORT_HTML_H
 
@@ -24,11 +25,11 @@
 
 enum {
     REPORT_BYTES_MAX = 1500000,
-    REPORT_POLICIES_MAX = 8,     /* drawn over time; the table lists all */
+    REPORT_POLICIES_MAX = 8, /* drawn over time; the table lists all */
     REPORT_FRONTS_MAX = 8,
     REPORT_FRONT_POINTS_MAX = 64,
-    REPORT_DECISIONS_MAX = 120,  /* listed; how many were left out is said */
-    REPORT_TEXT_MAX = 60000,     /* of a verbatim block: tree, configuration */
+    REPORT_DECISIONS_MAX = 120, /* listed; how many were left out is said */
+    REPORT_TEXT_MAX = 60000,    /* of a verbatim block: tree, configuration */
 };
 
 /* One policy over the test span, one value per step. */
@@ -47,10 +48,11 @@ struct report_timeline {
     const float *units_needed; /* fewest units that serve the demand within the SLO; or NULL */
     const struct report_trace *traces;
     size_t n_traces;
-    const char *note;          /* e.g. which of the seeds is drawn; or NULL */
+    const char *note; /* e.g. which of the seeds is drawn; or NULL */
 };
 
-/* A curve in the cost-miss plane, e.g. all a tuned rule can reach, or a bound for several miss targets. */
+/* A curve in the cost-miss plane, e.g. all a tuned rule can reach, or a bound for several miss
+ * targets. */
 struct report_front {
     const char *name;
     const double *cost_usd;       /* [n], ascending */
@@ -106,10 +108,12 @@ struct report_data {
     const char *config_text; /* effective configuration; or NULL */
 };
 
-/* Writes the page to `out` (init it with cap >= REPORT_BYTES_MAX).  Errors: ERR_INVAL without eval, for a timeline
- * with a step that is not positive or more than 50 years; ERR_LIMIT when the page does not fit. */
+/* Writes the page to `out` (init it with cap >= REPORT_BYTES_MAX).  Errors: ERR_INVAL without eval,
+ * for a timeline with a step that is not positive or more than 50 years; ERR_LIMIT when the page
+ * does not fit. */
 NODISCARD enum err_code report_html(const struct report_data *d, struct buf *out, struct err *e);
 /* The same into a file, atomically. */
-NODISCARD enum err_code report_html_write(const struct report_data *d, const char *path, struct err *e);
+NODISCARD enum err_code report_html_write(const struct report_data *d, const char *path,
+                                          struct err *e);
 
 #endif

@@ -30,18 +30,21 @@ static void forecast_intro(struct page *p, const struct report_forecast *f)
         buf_str(p->out, ". ");
     }
     if (isfinite(f->coverage80_frac) && isfinite(f->coverage95_frac))
-        buf_fmt(p->out, "Over the test span the 80 %% band held %s of what happened and the 95 %% band %s. ",
-                fmt_percent(f->coverage80_frac).s, fmt_percent(f->coverage95_frac).s);
+        buf_fmt(
+            p->out,
+            "Over the test span the 80 %% band held %s of what happened and the 95 %% band %s. ",
+            fmt_percent(f->coverage80_frac).s, fmt_percent(f->coverage95_frac).s);
     if (isfinite(f->wape_frac))
         buf_fmt(p->out, "Weighted absolute error: %s. ", fmt_percent(f->wape_frac).s);
     page_text(p, f->note);
     buf_str(p->out, "</p>\n");
 }
 
-static void put_bands(struct page *p, const struct report_forecast *f, struct report_window w, const struct axis *y,
-                      const struct axis *x)
+static void put_bands(struct page *p, const struct report_forecast *f, struct report_window w,
+                      const struct axis *y, const struct axis *x)
 {
-    struct column lo[PLOT_COLUMNS_WIDE], hi[PLOT_COLUMNS_WIDE], mid[PLOT_COLUMNS_WIDE], act[PLOT_COLUMNS_WIDE];
+    struct column lo[PLOT_COLUMNS_WIDE], hi[PLOT_COLUMNS_WIDE], mid[PLOT_COLUMNS_WIDE],
+        act[PLOT_COLUMNS_WIDE];
     size_t n = plot_columns(w.n, PLOT_COLUMNS_WIDE);
     reduce(f->actual + w.from, w.n, act, n);
     reduce(f->mean + w.from, w.n, mid, n);
@@ -50,8 +53,9 @@ static void put_bands(struct page *p, const struct report_forecast *f, struct re
     plot_values(&values, "happened", "requests/s", act, n, PLOT_LAST);
     plot_values(&values, "forecast", "requests/s", mid, n, PLOT_LAST);
     plot_open(p, "", &values);
-    struct svg s = svg_open(p->out, "fc", 240, "Forecast and what happened",
-                            "The forecast with its 80 and 95 percent bands, and the demand that followed.");
+    struct svg s =
+        svg_open(p->out, "fc", 240, "Forecast and what happened",
+                 "The forecast with its 80 and 95 percent bands, and the demand that followed.");
     svg_grid_y(&s, y);
     svg_grid_time(&s, x, p->d->zone, true);
     svg_layer_open(&s, n);
@@ -84,13 +88,16 @@ void html_forecast(struct page *p)
     struct axis x = axis_time(p->d->zone, lo, lo + (int64_t)w.n * f->step_us, 12);
     page_section(p, "forecast", "Forecast, and what happened");
     forecast_intro(p, f);
-    buf_str(p->out, "<figure><p class=\"cap\"><i class=\"key\" style=\"--c:var(--ink)\"></i>happened"
-                    "<i class=\"key c0\"></i>forecast<i class=\"key u8\"></i>80 %<i class=\"key u9\"></i>95 %"
-                    ", requests/s</p>");
+    buf_str(
+        p->out,
+        "<figure><p class=\"cap\"><i class=\"key\" style=\"--c:var(--ink)\"></i>happened"
+        "<i class=\"key c0\"></i>forecast<i class=\"key u8\"></i>80 %<i class=\"key u9\"></i>95 %"
+        ", requests/s</p>");
     put_bands(p, f, w, &y, &x);
     buf_str(p->out, "</figure>\n");
     if (w.n < f->n)
-        buf_fmt(p->out, "<p class=\"hint\">Drawn: the %d days around the peak.</p>\n", FORECAST_WINDOW_DAYS);
+        buf_fmt(p->out, "<p class=\"hint\">Drawn: the %d days around the peak.</p>\n",
+                FORECAST_WINDOW_DAYS);
     html_table(p, f->scores, "Accuracy on days the models were not fitted on");
     page_section_end(p);
 }

@@ -13,8 +13,8 @@ static struct fmt steps_label(double v, double step)
 }
 
 /* One panel over the environment steps; the rule marks the allowed misses. */
-static void put_panel(struct page *p, const char *id, const char *caption, const double *v, double scale,
-                      double rule, const char *rule_text)
+static void put_panel(struct page *p, const char *id, const char *caption, const double *v,
+                      double scale, double rule, const char *rule_text)
 {
     const struct report_learning *l = p->d->learning;
     float *copy = try_zero(l->n, sizeof *copy);
@@ -54,9 +54,12 @@ void html_learning(struct page *p)
 {
     const struct report_learning *l = p->d->learning;
     page_section(p, "learning", "How training went");
-    buf_fmt(p->out, "<p class=\"hint\">%s environment steps in %s rounds, on training days only.</p>\n<div class=\"cells\">\n",
+    buf_fmt(p->out,
+            "<p class=\"hint\">%s environment steps in %s rounds, on training days only.</p>\n<div "
+            "class=\"cells\">\n",
             fmt_count(l->env_steps[l->n - 1]).s, fmt_count((double)l->n).s);
-    put_panel(p, "learn-miss", "Steps missed, %", l->violation_frac, 100, 100 * p->d->eval->slo_violation_max, "target");
+    put_panel(p, "learn-miss", "Steps missed, %", l->violation_frac, 100,
+              100 * p->d->eval->slo_violation_max, "target");
     put_panel(p, "learn-cost", "Cost, $/h", l->cost_usd_h, 1, NAN, "");
     buf_str(p->out, "</div>\n");
     page_section_end(p);

@@ -1,9 +1,10 @@
 /* html_plane.c - the cost-miss plane: what each policy costs against how often it misses.
  *
- * Misses are on a log scale whose bottom line stands for "none".  Points carry 95 % whiskers both ways; fronts show
- * all a tuned rule can reach; the shaded corner is where no policy can be.  Labels stand beside their points: a greedy
- * placement tries places around and away from each point and takes the one that covers least, the proposal's first.  It
- * runs for three widths, and the style sheet shows one of them. */
+ * Misses are on a log scale whose bottom line stands for "none".  Points carry 95 % whiskers both
+ * ways; fronts show all a tuned rule can reach; the shaded corner is where no policy can be. Labels
+ * stand beside their points: a greedy placement tries places around and away from each point and
+ * takes the one that covers least, the proposal's first.  It runs for three widths, and the style
+ * sheet shows one of them. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,18 +13,25 @@
 #include "report/html_priv.h"
 #include "report/svg_priv.h"
 
-#define OUTLIER 1.7 /* times the reference cost: dearer policies stand at the edge, with their cost */
+#define OUTLIER                                                                                    \
+    1.7 /* times the reference cost: dearer policies stand at the edge, with their cost */
 
-enum { PLANE_HEIGHT = 360, LABELS_MAX = PAGE_POLICIES_MAX + REPORT_FRONTS_MAX, LABEL_TEXT = 64,
-       PLACES_AROUND = 8, PLACES = 5 * PLACES_AROUND, FIXED_TEXTS = 2 };
+enum {
+    PLANE_HEIGHT = 360,
+    LABELS_MAX = PAGE_POLICIES_MAX + REPORT_FRONTS_MAX,
+    LABEL_TEXT = 64,
+    PLACES_AROUND = 8,
+    PLACES = 5 * PLACES_AROUND,
+    FIXED_TEXTS = 2
+};
 
 struct plane {
     struct page *p;
     struct axis x, y;
     struct svg s;
-    double x_most; /* dearest cost drawn at its place */
+    double x_most;               /* dearest cost drawn at its place */
     double fixed_x[FIXED_TEXTS]; /* 0..1, where the fixed texts hang */
-    bool has_none; /* some policy never missed: the bottom line reads "0" */
+    bool has_none;               /* some policy never missed: the bottom line reads "0" */
 };
 
 static bool finite_pair(double a, double b)
@@ -31,7 +39,7 @@ static bool finite_pair(double a, double b)
     return isfinite(a) && isfinite(b);
 }
 
-/* ---- scales ---------------------------------------------------------------------------------------------- */
+/* ---- scales ---------------------------------------------------------------------------------- */
 
 static void widen(double v, double *lo, double *hi)
 {
@@ -91,7 +99,7 @@ static bool plane_scales(struct plane *pl)
     return true;
 }
 
-/* ---- labels ---------------------------------------------------------------------------------------------- */
+/* ---- labels ---------------------------------------------------------------------------------- */
 
 struct box {
     double x0, y0, x1, y1;
@@ -117,7 +125,8 @@ static double overlap(struct box a, struct box b)
 
 static double outside(struct box a, double width)
 {
-    double x = fmax(0, -a.x0) + fmax(0, a.x1 - width), y = fmax(0, -a.y0) + fmax(0, a.y1 - PLANE_HEIGHT);
+    double x = fmax(0, -a.x0) + fmax(0, a.x1 - width),
+           y = fmax(0, -a.y0) + fmax(0, a.y1 - PLANE_HEIGHT);
     return 40 * (x + y);
 }
 
@@ -129,8 +138,9 @@ struct place {
 /* Place k: eight directions near the point, then the same farther out. */
 static struct place place_at(size_t k)
 {
-    static const struct place near_by[PLACES_AROUND] = {{8, -8, -1},  {8, 18, -1}, {-8, -8, 1}, {-8, 18, 1},
-                                                        {12, 4, -1}, {-12, 4, 1}, {0, -14, 0}, {0, 24, 0}};
+    static const struct place near_by[PLACES_AROUND] = {{8, -8, -1}, {8, 18, -1}, {-8, -8, 1},
+                                                        {-8, 18, 1}, {12, 4, -1}, {-12, 4, 1},
+                                                        {0, -14, 0}, {0, 24, 0}};
     static const double reach[PLACES / PLACES_AROUND] = {0, 16, 32, 52, 76};
     struct place at = near_by[k % PLACES_AROUND];
     double r = reach[k / PLACES_AROUND];
@@ -152,7 +162,8 @@ struct taken {
     size_t n;
 };
 
-static struct place best_place(const struct labels *ls, size_t i, const struct taken *taken, double width)
+static struct place best_place(const struct labels *ls, size_t i, const struct taken *taken,
+                               double width)
 {
     struct place best = place_at(0);
     double best_cost = INFINITY;
@@ -180,12 +191,14 @@ static void put_leader(struct plane *pl, const struct label *l, struct place at)
 {
     if (fabs(at.dx) < 20 && fabs(at.dy) < 30)
         return;
-    buf_fmt(pl->p->out, "<svg x=\"%.2f%%\" y=\"%.1f\" overflow=\"visible\"><line class=\"ld c%d\" x2=\"%.0f\" y2=\"%.0f\"/></svg>",
+    buf_fmt(pl->p->out,
+            "<svg x=\"%.2f%%\" y=\"%.1f\" overflow=\"visible\"><line class=\"ld c%d\" x2=\"%.0f\" "
+            "y2=\"%.0f\"/></svg>",
             100 * l->x_frac, l->y_px, l->colour, at.dx, at.dy - (at.dy > 0 ? 11 : -3));
 }
 
-static void put_labels(struct plane *pl, const struct labels *ls, const struct taken *fixed, double width,
-                       const char *cls)
+static void put_labels(struct plane *pl, const struct labels *ls, const struct taken *fixed,
+                       double width, const char *cls)
 {
     struct taken taken = *fixed;
     for (size_t i = 0; i < taken.n; i++) { /* given relative to the width */
@@ -199,19 +212,24 @@ static void put_labels(struct plane *pl, const struct labels *ls, const struct t
         taken.item[taken.n++] = text_box(l, at, width);
         put_leader(pl, l, at);
         char text_cls[40];
-        (void)snprintf(text_cls, sizeof text_cls, "lb halo c%d%s%s", l->colour, l->thin ? " fl" : "",
-                       at.anchor < 0 ? "" : at.anchor > 0 ? " e" : " m");
+        (void)snprintf(text_cls, sizeof text_cls, "lb halo c%d%s%s", l->colour,
+                       l->thin ? " fl" : "",
+                       at.anchor < 0   ? ""
+                       : at.anchor > 0 ? " e"
+                                       : " m");
         svg_text(&pl->s, l->x_frac, l->y_px, at.dx, at.dy, text_cls, l->text);
     }
     buf_str(pl->p->out, "</g>\n");
 }
 
-static void labels_add(struct labels *ls, struct plane *pl, double cost, double miss, const char *name, bool thin)
+static void labels_add(struct labels *ls, struct plane *pl, double cost, double miss,
+                       const char *name, bool thin)
 {
     if (ls->n == LABELS_MAX)
         return;
     struct label *l = &ls->item[ls->n++];
-    *l = (struct label){.x_frac = axis_at(&pl->x, cost), .y_px = svg_y(&pl->s, &pl->y, miss), .thin = thin};
+    *l = (struct label){
+        .x_frac = axis_at(&pl->x, cost), .y_px = svg_y(&pl->s, &pl->y, miss), .thin = thin};
     l->colour = page_colour(pl->p, name);
     char shown[32];
     (void)snprintf(shown, sizeof shown, text_width(name) < 24 ? "%.28s" : "%.20s…", name);
@@ -222,7 +240,9 @@ static void labels_add(struct labels *ls, struct plane *pl, double cost, double 
         (void)snprintf(l->text, sizeof l->text, "%s%s", shown, more);
 }
 
-/* ---- marks ----------------------------------------------------------------------------------------------- */
+/* ---- marks
+ * -----------------------------------------------------------------------------------------------
+ */
 
 static bool has_bound_front(const struct report_data *d)
 {
@@ -239,14 +259,15 @@ static void put_regions(struct plane *pl)
     struct buf *out = pl->p->out;
     double y = slo > 0 ? svg_y(&pl->s, &pl->y, slo) : 0;
     if (slo > 0)
-        buf_fmt(out, "<rect class=\"ok\" x=\"0\" y=\"%.1f\" width=\"100%%\" height=\"%.1f\"/>", y, PLANE_HEIGHT - y);
+        buf_fmt(out, "<rect class=\"ok\" x=\"0\" y=\"%.1f\" width=\"100%%\" height=\"%.1f\"/>", y,
+                PLANE_HEIGHT - y);
     if (bound > 0) {
         double x = axis_at(&pl->x, bound);
         if (!has_bound_front(pl->p->d))
-            buf_fmt(out, "<rect class=\"no\" x=\"0\" y=\"%.1f\" width=\"%.2f%%\" height=\"%.1f\"/>", y, 100 * x,
-                    PLANE_HEIGHT - y);
-        buf_fmt(out, "<line class=\"rule\" x1=\"%.2f%%\" x2=\"%.2f%%\" y1=\"%.1f\" y2=\"%d\"/>", 100 * x, 100 * x, y,
-                PLANE_HEIGHT);
+            buf_fmt(out, "<rect class=\"no\" x=\"0\" y=\"%.1f\" width=\"%.2f%%\" height=\"%.1f\"/>",
+                    y, 100 * x, PLANE_HEIGHT - y);
+        buf_fmt(out, "<line class=\"rule\" x1=\"%.2f%%\" x2=\"%.2f%%\" y1=\"%.1f\" y2=\"%d\"/>",
+                100 * x, 100 * x, y, PLANE_HEIGHT);
         char text[96];
         (void)snprintf(text, sizeof text, "bound %s", fmt_money(bound).s);
         svg_text(&pl->s, x, PLANE_HEIGHT, 5, -7, "tk halo", text);
@@ -258,7 +279,8 @@ static void put_front(struct plane *pl, const struct report_front *f, struct lab
 {
     struct buf *out = pl->p->out;
     size_t n = f->n < REPORT_FRONT_POINTS_MAX ? f->n : REPORT_FRONT_POINTS_MAX, drawn = 0, mid = 0;
-    buf_fmt(out, "<g class=\"c%d\"><path class=\"%s\" d=\"", page_colour(pl->p, f->name), f->is_bound ? "bd" : "fr");
+    buf_fmt(out, "<g class=\"c%d\"><path class=\"%s\" d=\"", page_colour(pl->p, f->name),
+            f->is_bound ? "bd" : "fr");
     for (size_t i = 0; i < n; i++) {
         if (!finite_pair(f->cost_usd[i], f->violation_frac[i]))
             continue;
@@ -286,14 +308,17 @@ static void put_fronts(struct plane *pl, struct labels *ls)
     svg_layer_close(&pl->s);
 }
 
-static void put_whiskers(struct plane *pl, const struct eval_metric *cost, const struct eval_metric *miss)
+static void put_whiskers(struct plane *pl, const struct eval_metric *cost,
+                         const struct eval_metric *miss)
 {
     double x = 100 * axis_at(&pl->x, cost->mean), y = svg_y(&pl->s, &pl->y, miss->mean);
     if (finite_pair(cost->lo, cost->hi))
-        buf_fmt(pl->p->out, "<line class=\"wh\" x1=\"%.2f%%\" x2=\"%.2f%%\" y1=\"%.1f\" y2=\"%.1f\"/>",
+        buf_fmt(pl->p->out,
+                "<line class=\"wh\" x1=\"%.2f%%\" x2=\"%.2f%%\" y1=\"%.1f\" y2=\"%.1f\"/>",
                 100 * axis_at(&pl->x, cost->lo), 100 * axis_at(&pl->x, cost->hi), y, y);
     if (finite_pair(miss->lo, miss->hi))
-        buf_fmt(pl->p->out, "<line class=\"wh\" x1=\"%.2f%%\" x2=\"%.2f%%\" y1=\"%.1f\" y2=\"%.1f\"/>", x, x,
+        buf_fmt(pl->p->out,
+                "<line class=\"wh\" x1=\"%.2f%%\" x2=\"%.2f%%\" y1=\"%.1f\" y2=\"%.1f\"/>", x, x,
                 svg_y(&pl->s, &pl->y, miss->lo), svg_y(&pl->s, &pl->y, miss->hi));
 }
 
@@ -306,8 +331,10 @@ static void put_point(struct plane *pl, const struct eval_policy *policy, struct
     int colour = page_colour(pl->p, policy->name);
     buf_fmt(pl->p->out, "<g class=\"c%d point\">", colour);
     put_whiskers(pl, cost, miss);
-    buf_fmt(pl->p->out, "<svg x=\"%.2f%%\" y=\"%.1f\" overflow=\"visible\"><path class=\"pt\" d=\"%s\"><title>",
-            100 * axis_at(&pl->x, cost->mean), svg_y(&pl->s, &pl->y, miss->mean), page_marker(pl->p, policy->name));
+    buf_fmt(pl->p->out,
+            "<svg x=\"%.2f%%\" y=\"%.1f\" overflow=\"visible\"><path class=\"pt\" d=\"%s\"><title>",
+            100 * axis_at(&pl->x, cost->mean), svg_y(&pl->s, &pl->y, miss->mean),
+            page_marker(pl->p, policy->name));
     page_text(pl->p, policy->name);
     buf_fmt(pl->p->out, ": %s, missed %s</title></path></svg></g>\n", fmt_money(cost->mean).s,
             fmt_percent(miss->mean).s);
@@ -357,7 +384,8 @@ static void put_y_grid(struct plane *pl)
     double before = INFINITY;
     for (size_t i = 0; i < pl->y.n; i++) {
         double y = svg_y(&pl->s, &pl->y, pl->y.tick[i]);
-        buf_fmt(pl->p->out, "<line class=\"gr\" x1=\"0\" x2=\"100%%\" y1=\"%.1f\" y2=\"%.1f\"/>", y, y);
+        buf_fmt(pl->p->out, "<line class=\"gr\" x1=\"0\" x2=\"100%%\" y1=\"%.1f\" y2=\"%.1f\"/>", y,
+                y);
         bool bottom = y > PLANE_HEIGHT - 1;
         if (before - y >= 13)
             svg_text(&pl->s, 0, y, -7, 3.5, "tk e",
@@ -390,9 +418,11 @@ void html_plane(struct page *p)
     struct taken fixed = {.n = 0};
     page_section(p, "plane", "Cost against misses");
     put_plane_caption(p);
-    buf_str(p->out, "<figure><p class=\"cap\">Steps with p99 over the target (log scale)</p><div class=\"plot\">");
+    buf_str(p->out, "<figure><p class=\"cap\">Steps with p99 over the target (log scale)</p><div "
+                    "class=\"plot\">");
     pl.s = svg_open(p->out, "plane-svg", PLANE_HEIGHT, "Cost against misses",
-                    "One point per policy: cost over the test span across, share of steps over the latency target up. "
+                    "One point per policy: cost over the test span across, share of steps over the "
+                    "latency target up. "
                     "The table below holds the same numbers.");
     put_regions(&pl);
     put_y_grid(&pl);
@@ -400,7 +430,8 @@ void html_plane(struct page *p)
     put_fronts(&pl, &ls);
     if (p->d->eval->slo_violation_max > 0) {
         char text[80];
-        (void)snprintf(text, sizeof text, "target: at most %.40s", fmt_percent(p->d->eval->slo_violation_max).s);
+        (void)snprintf(text, sizeof text, "target: at most %.40s",
+                       fmt_percent(p->d->eval->slo_violation_max).s);
         svg_rule_y(&pl.s, &pl.y, p->d->eval->slo_violation_max, "slo", text);
     }
     put_points(&pl, &ls);

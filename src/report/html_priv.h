@@ -1,8 +1,9 @@
 /* html_priv.h - the page's parts.  Internal to report/.
  *
- * html.c lays out the page and calls one function per section; each appends to page->out and writes nothing when its
- * data is absent.  A policy has one colour and one marker in all charts and tables: 0 is the proposal,
- * 1 the rules in use today, the others follow in the order of the evaluation. */
+ * html.c lays out the page and calls one function per section; each appends to page->out and writes
+ * nothing when its data is absent.  A policy has one colour and one marker in all charts and
+ * tables: 0 is the proposal, 1 the rules in use today, the others follow in the order of the
+ * evaluation. */
 #ifndef REPORT_HTML_PRIV_H
 #define REPORT_HTML_PRIV_H
 
@@ -43,8 +44,8 @@ void html_tree(struct page *p);
 void html_learning(struct page *p);
 void html_provenance(struct page *p);
 
-/* A day worth a close look: [from, from + n) in steps.  The local day with most misses of the drawn policies,
- * the day of the peak demand when there are none. */
+/* A day worth a close look: [from, from + n) in steps.  The local day with most misses of the drawn
+ * policies, the day of the peak demand when there are none. */
 struct report_window {
     size_t from, n;
 };

@@ -10,7 +10,8 @@
 
 static void scroll_open(struct page *p, const char *label)
 {
-    buf_fmt(p->out, "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"%s\">", label);
+    buf_fmt(p->out, "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"%s\">",
+            label);
 }
 
 void html_table(struct page *p, const struct table *t, const char *caption)
@@ -42,7 +43,7 @@ void html_table(struct page *p, const struct table *t, const char *caption)
     buf_str(p->out, "</tbody></table></div>\n");
 }
 
-/* ---- comparison ------------------------------------------------------------------------------------------ */
+/* ---- comparison ------------------------------------------------------------------------------ */
 
 struct metric_column {
     const char *name, *title;
@@ -91,7 +92,8 @@ static void put_metric(struct page *p, const struct metric_column *c, const stru
 static void put_verdict(struct page *p, const struct eval_policy *policy)
 {
     const struct evaluation *ev = p->d->eval;
-    static const char *const cls[] = {[EVAL_UNKNOWN] = "tie", [EVAL_WIN] = "good", [EVAL_TIE] = "tie", [EVAL_LOSS] = "bad"};
+    static const char *const cls[] = {
+        [EVAL_UNKNOWN] = "tie", [EVAL_WIN] = "good", [EVAL_TIE] = "tie", [EVAL_LOSS] = "bad"};
     enum eval_verdict v = eval_verdict(policy);
     bool too_often = eval_mean(policy, "slo_violation_frac") > ev->slo_violation_max;
     if (policy->role == EVAL_REFERENCE)
@@ -99,7 +101,8 @@ static void put_verdict(struct page *p, const struct eval_policy *policy)
     else if (policy == eval_baseline(ev))
         buf_str(p->out, "<td class=\"l\">rules today");
     else
-        buf_fmt(p->out, "<td class=\"l v\"><span class=\"%s\">%s</span>", cls[v], eval_verdict_text(v));
+        buf_fmt(p->out, "<td class=\"l v\"><span class=\"%s\">%s</span>", cls[v],
+                eval_verdict_text(v));
     if (too_often)
         buf_str(p->out, "<small class=\"bad\">misses too often</small>");
     buf_str(p->out, "</td>");
@@ -109,7 +112,9 @@ static void put_policy_row(struct page *p, const struct eval_policy *policy)
 {
     const struct evaluation *ev = p->d->eval;
     buf_fmt(p->out, "<tr class=\"%s\"><th scope=\"row\">",
-            policy == eval_proposal(ev) ? "me" : policy->role == EVAL_REFERENCE ? "ref" : "");
+            policy == eval_proposal(ev)      ? "me"
+            : policy->role == EVAL_REFERENCE ? "ref"
+                                             : "");
     page_chip(p, policy->name);
     buf_str(p->out, "</th>");
     put_verdict(p, policy);
@@ -130,7 +135,8 @@ static void put_bounds(struct page *p)
             buf_str(p->out, ", ");
         page_text(p, ev->bounds[i].name);
         bool usd = strstr(ev->bounds[i].name, "usd") != NULL;
-        buf_fmt(p->out, " %s", (usd ? fmt_money(ev->bounds[i].value) : fmt_fixed(ev->bounds[i].value, 4)).s);
+        buf_fmt(p->out, " %s",
+                (usd ? fmt_money(ev->bounds[i].value) : fmt_fixed(ev->bounds[i].value, 4)).s);
     }
     buf_str(p->out, ".</p>\n");
 }
@@ -139,12 +145,17 @@ void html_evaluation(struct page *p)
 {
     const struct evaluation *ev = p->d->eval;
     page_section(p, "table", "All policies compared");
-    buf_str(p->out, "<p class=\"hint\" id=\"table-how\">Means over days and seeds with 95 % intervals; every policy met "
-                    "the same demand and the same failures. Cost at equal misses is in multiples of what the rules of today, "
-                    "tuned to the same misses, would cost; a difference counts only when its whole interval is on one "
+    buf_str(p->out, "<p class=\"hint\" id=\"table-how\">Means over days and seeds with 95 % "
+                    "intervals; every policy met "
+                    "the same demand and the same failures. Cost at equal misses is in multiples "
+                    "of what the rules of today, "
+                    "tuned to the same misses, would cost; a difference counts only when its whole "
+                    "interval is on one "
                     "side of 1.</p>\n");
     scroll_open(p, "All policies compared");
-    buf_str(p->out, "<table id=\"evaluation\" aria-describedby=\"table-how\"><thead><tr><th scope=\"col\">Policy</th><th scope=\"col\" class=\"l\">Against the rules</th>");
+    buf_str(p->out,
+            "<table id=\"evaluation\" aria-describedby=\"table-how\"><thead><tr><th "
+            "scope=\"col\">Policy</th><th scope=\"col\" class=\"l\">Against the rules</th>");
     for (size_t i = 0; i < ARRAY_LEN(metric_columns); i++)
         if (column_used(ev, metric_columns[i].name))
             buf_fmt(p->out, "<th scope=\"col\">%s</th>", metric_columns[i].title);
@@ -156,11 +167,12 @@ void html_evaluation(struct page *p)
     page_section_end(p);
 }
 
-/* ---- decisions --------------------------------------------------------------------------------------------- */
+/* ---- decisions ------------------------------------------------------------------------------- */
 
 enum { DECISIONS_OPEN = 16 }; /* in sight; the rest opens on request */
 
-static const char *const verdict_class[] = {[REPORT_PASS] = "", [REPORT_LIMIT] = "lim", [REPORT_VETO] = "veto"};
+static const char *const verdict_class[] = {
+    [REPORT_PASS] = "", [REPORT_LIMIT] = "lim", [REPORT_VETO] = "veto"};
 
 static void put_check(struct page *p, const struct report_check *c)
 {
@@ -217,10 +229,12 @@ static void put_factors(struct page *p, const struct report_decision *d)
 
 static void put_decision(struct page *p, const struct report_decision *d)
 {
-    buf_fmt(p->out, "<tr role=\"row\"><th role=\"rowheader\" scope=\"row\" class=\"t\">%s</th>", fmt_time(p->d->zone, d->time_us).s);
+    buf_fmt(p->out, "<tr role=\"row\"><th role=\"rowheader\" scope=\"row\" class=\"t\">%s</th>",
+            fmt_time(p->d->zone, d->time_us).s);
     buf_str(p->out, "<td role=\"cell\" data-h=\"Policy\">");
     page_chip(p, d->policy ? d->policy : "-");
-    buf_fmt(p->out, "</td><td role=\"cell\" class=\"u\" data-h=\"Units\">%d → %d", d->units_from, d->units_to);
+    buf_fmt(p->out, "</td><td role=\"cell\" class=\"u\" data-h=\"Units\">%d → %d", d->units_from,
+            d->units_to);
     if (d->units_proposed != d->units_to)
         buf_fmt(p->out, "<small>proposed %d</small>", d->units_proposed);
     buf_str(p->out, "</td><td role=\"cell\" data-h=\"Why\">");
@@ -237,11 +251,13 @@ static void put_decision(struct page *p, const struct report_decision *d)
     buf_str(p->out, "</td></tr>\n");
 }
 
-/* Rows [from, to).  The roles keep the table a table where a narrow page lays its rows out as cards. */
+/* Rows [from, to).  The roles keep the table a table where a narrow page lays its rows out as
+ * cards. */
 static void put_decision_table(struct page *p, const char *label, size_t from, size_t to)
 {
     scroll_open(p, label);
-    buf_str(p->out, "<table class=\"dec\" role=\"table\"><thead role=\"rowgroup\"><tr role=\"row\">");
+    buf_str(p->out,
+            "<table class=\"dec\" role=\"table\"><thead role=\"rowgroup\"><tr role=\"row\">");
     static const char *const heads[] = {"Time", "Policy", "Units", "Why", "Guard", "Rules would"};
     for (size_t i = 0; i < ARRAY_LEN(heads); i++)
         buf_fmt(p->out, "<th role=\"columnheader\" scope=\"col\">%s</th>", heads[i]);
@@ -257,7 +273,8 @@ void html_decisions(struct page *p)
     size_t shown = d->n_decisions < REPORT_DECISIONS_MAX ? d->n_decisions : REPORT_DECISIONS_MAX;
     size_t total = d->n_decisions_total > d->n_decisions ? d->n_decisions_total : d->n_decisions;
     page_section(p, "decisions", "Decisions, and why");
-    buf_fmt(p->out, "<p class=\"hint\">%s of %s decisions. ", fmt_count((double)shown).s, fmt_count((double)total).s);
+    buf_fmt(p->out, "<p class=\"hint\">%s of %s decisions. ", fmt_count((double)shown).s,
+            fmt_count((double)total).s);
     page_text(p, d->decisions_note);
     buf_str(p->out, " Times are ");
     page_text(p, fmt_zone(d->zone));
@@ -271,7 +288,7 @@ void html_decisions(struct page *p)
     }
     page_section_end(p);
 }
-/* ---- verbatim ---------------------------------------------------------------------------------------------- */
+/* ---- verbatim -------------------------------------------------------------------------------- */
 
 static void put_verbatim(struct page *p, const char *text)
 {
@@ -282,14 +299,17 @@ static void put_verbatim(struct page *p, const char *text)
     page_text(p, cut.p);
     buf_str(p->out, "</pre>\n");
     if (n > REPORT_TEXT_MAX)
-        buf_fmt(p->out, "<p class=\"hint\">Cut here: %zu of %zu bytes shown.</p>\n", (size_t)REPORT_TEXT_MAX, n);
+        buf_fmt(p->out, "<p class=\"hint\">Cut here: %zu of %zu bytes shown.</p>\n",
+                (size_t)REPORT_TEXT_MAX, n);
     buf_fini(&cut);
 }
 
 void html_tree(struct page *p)
 {
     page_section(p, "tree", "The policy as a small tree");
-    buf_str(p->out, "<p class=\"hint\">A decision tree fitted to the policy's choices, to read, not to run. ");
+    buf_str(
+        p->out,
+        "<p class=\"hint\">A decision tree fitted to the policy's choices, to read, not to run. ");
     if (isfinite(p->d->tree_fidelity_frac))
         buf_fmt(p->out, "On states it was not fitted to it agrees with the policy in %s of cases.",
                 fmt_percent(p->d->tree_fidelity_frac).s);

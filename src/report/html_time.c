@@ -1,7 +1,9 @@
-/* html_time.c - demand, capacity and latency over time, one small picture per policy with equal scales.
+/* html_time.c - demand, capacity and latency over time, one small picture per policy with equal
+ * scales.
  *
- * Two views: the whole test span, and the hardest day step by step.  A view draws PLOT_COLUMNS columns at most; each keeps
- * the extremes of its steps.  Misses are marked along the bottom, as high as their share of the column. */
+ * Two views: the whole test span, and the hardest day step by step.  A view draws PLOT_COLUMNS
+ * columns at most; each keeps the extremes of its steps.  Misses are marked along the bottom, as
+ * high as their share of the column. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,7 +41,7 @@ static int64_t time_of(const struct report_timeline *t, size_t step)
     return t->start_us + (int64_t)step * t->step_us;
 }
 
-/* ---- the hardest day ------------------------------------------------------------------------------------- */
+/* ---- the hardest day ------------------------------------------------------------------------- */
 
 /* First step at or after the local midnight that ends the day of `step`. */
 static size_t next_day(const struct report_data *d, size_t step)
@@ -83,7 +85,7 @@ struct report_window html_hardest_day(const struct report_data *d)
     return best;
 }
 
-/* ---- scales ---------------------------------------------------------------------------------------------- */
+/* ---- scales ---------------------------------------------------------------------------------- */
 
 static struct view view_init(const struct report_data *d, const char *id, size_t from, size_t n)
 {
@@ -96,7 +98,8 @@ static struct view view_init(const struct report_data *d, const char *id, size_t
     plot_range_add(&demand, t->demand_qps ? t->demand_qps + from : NULL, n);
     plot_range_add(&units, t->units_needed ? t->units_needed + from : NULL, n);
     for (size_t k = 0; k < n_drawn(t); k++) {
-        plot_range_add(&units, t->traces[k].units_ready ? t->traces[k].units_ready + from : NULL, n);
+        plot_range_add(&units, t->traces[k].units_ready ? t->traces[k].units_ready + from : NULL,
+                       n);
         plot_range_add(&p99, t->traces[k].p99_ms ? t->traces[k].p99_ms + from : NULL, n);
     }
     v.demand = axis_linear(0, demand.hi, 3);
@@ -111,7 +114,7 @@ static struct view view_init(const struct report_data *d, const char *id, size_t
     return v;
 }
 
-/* ---- pictures -------------------------------------------------------------------------------------------- */
+/* ---- pictures -------------------------------------------------------------------------------- */
 
 static void put_demand(struct page *p, const struct view *v)
 {
@@ -128,7 +131,8 @@ static void put_demand(struct page *p, const struct view *v)
     plot_open(p, "", &values);
     char id[32];
     (void)snprintf(id, sizeof id, "%s-demand", v->id);
-    struct svg s = svg_open(p->out, id, 96, "Demand over time", "Requests per second as they arrived.");
+    struct svg s =
+        svg_open(p->out, id, 96, "Demand over time", "Requests per second as they arrived.");
     svg_grid_y(&s, &v->demand);
     svg_grid_time(&s, &v->x_wide, p->d->zone, true);
     svg_layer_open(&s, n);
@@ -139,8 +143,8 @@ static void put_demand(struct page *p, const struct view *v)
     buf_str(p->out, "</div></figure>\n");
 }
 
-static void miss_shares(const struct page *p, const struct view *v, const struct report_trace *tr, float *share,
-                        size_t n)
+static void miss_shares(const struct page *p, const struct view *v, const struct report_trace *tr,
+                        float *share, size_t n)
 {
     const float *p99 = tr->p99_ms + v->from;
     for (size_t c = 0; c < n; c++) {
@@ -156,18 +160,19 @@ static void put_capacity(struct page *p, const struct view *v, const struct repo
     struct column need[PLOT_COLUMNS], ready[PLOT_COLUMNS], asked[PLOT_COLUMNS];
     float share[PLOT_COLUMNS];
     size_t n = plot_columns(v->n, PLOT_COLUMNS);
-    bool has_need = v->t->units_needed, has_asked = tr->units_requested && v->n <= 20 * PLOT_COLUMNS;
+    bool has_need = v->t->units_needed,
+         has_asked = tr->units_requested && v->n <= 20 * PLOT_COLUMNS;
     struct buf values = buf_init(PLOT_VALUES_MAX);
     plot_values_open(&values, p, time_of(v->t, v->from), time_of(v->t, v->from + v->n));
     reduce(tr->units_ready + v->from, v->n, ready, n);
     plot_values(&values, "ready", "units", ready, n, PLOT_LAST);
     if (has_need) {
         reduce(v->t->units_needed + v->from, v->n, need, n);
-            plot_values(&values, "needed, most", "units", need, n, PLOT_HI);
+        plot_values(&values, "needed, most", "units", need, n, PLOT_HI);
     }
     if (has_asked) {
         reduce(tr->units_requested + v->from, v->n, asked, n);
-            plot_values(&values, "billed", "units", asked, n, PLOT_LAST);
+        plot_values(&values, "billed", "units", asked, n, PLOT_LAST);
     }
     int colour = page_colour(p, tr->name);
     buf_fmt(p->out, "<p class=\"cap\">Units: %s<i class=\"key c%d\"></i>ready%s%s</p>",
@@ -178,9 +183,10 @@ static void put_capacity(struct page *p, const struct view *v, const struct repo
     char id[32], title[200];
     (void)snprintf(id, sizeof id, "%s-cap%d", v->id, k);
     (void)snprintf(title, sizeof title, "Capacity of %.150s", tr->name);
-    struct svg s = svg_open(p->out, id, 118, title,
-                            "Units ready over time beside the fewest units that serve the demand within the target; "
-                            "misses are marked along the bottom.");
+    struct svg s = svg_open(
+        p->out, id, 118, title,
+        "Units ready over time beside the fewest units that serve the demand within the target; "
+        "misses are marked along the bottom.");
     svg_grid_y(&s, &v->units);
     svg_grid_time(&s, &v->x, p->d->zone, false);
     svg_layer_open(&s, n);
@@ -211,13 +217,16 @@ static void put_latency(struct page *p, const struct view *v, const struct repor
     plot_values_open(&values, p, time_of(v->t, v->from), time_of(v->t, v->from + v->n));
     plot_values(&values, "p99, most", "ms", c, n, PLOT_HI);
     int colour = page_colour(p, tr->name);
-    buf_fmt(p->out, "<p class=\"cap\">Latency, ms, log scale: <i class=\"key c%d\"></i>p99<i class=\"key s\"></i>target</p>",
+    buf_fmt(p->out,
+            "<p class=\"cap\">Latency, ms, log scale: <i class=\"key c%d\"></i>p99<i class=\"key "
+            "s\"></i>target</p>",
             colour);
     plot_open(p, "", &values);
     char id[32], title[200];
     (void)snprintf(id, sizeof id, "%s-p99%d", v->id, k);
     (void)snprintf(title, sizeof title, "p99 latency of %.150s", tr->name);
-    struct svg s = svg_open(p->out, id, 84, title, "99th percentile of latency over time beside its target.");
+    struct svg s =
+        svg_open(p->out, id, 84, title, "99th percentile of latency over time beside its target.");
     svg_grid_y(&s, &v->p99);
     svg_grid_time(&s, &v->x, p->d->zone, true);
     svg_layer_open(&s, n);
@@ -280,7 +289,9 @@ static void put_toggles(struct page *p)
     const struct report_trace *ranked[REPORT_POLICIES_MAX];
     size_t n = rank_traces(p, ranked);
     for (size_t k = 0; n > 1 && k < n; k++) {
-        buf_fmt(p->out, "<input type=\"checkbox\" class=\"tg\" id=\"tg%zu\" checked><label for=\"tg%zu\">", k, k);
+        buf_fmt(p->out,
+                "<input type=\"checkbox\" class=\"tg\" id=\"tg%zu\" checked><label for=\"tg%zu\">",
+                k, k);
         page_chip(p, ranked[k]->name);
         buf_str(p->out, "</label>");
     }
@@ -295,8 +306,10 @@ void html_time(struct page *p)
     buf_fmt(p->out, "<p class=\"hint\">%s to %s, ", fmt_day(p->d->zone, t->start_us).s,
             fmt_day(p->d->zone, end_us - 1).s);
     page_text(p, fmt_zone(p->d->zone));
-    buf_fmt(p->out, ", in steps of %s. All policies saw the same demand and the same failures. Where a column covers "
-                    "several steps it shows their least and their most.",
+    buf_fmt(p->out,
+            ", in steps of %s. All policies saw the same demand and the same failures. Where a "
+            "column covers "
+            "several steps it shows their least and their most.",
             fmt_duration((double)t->step_us / 1e6).s);
     if (t->note) {
         buf_char(p->out, ' ');
@@ -312,7 +325,8 @@ void html_time(struct page *p)
     if (span_s > 1.6 * 86400) {
         struct report_window w = html_hardest_day(p->d);
         struct view day = view_init(p->d, "day", w.from, w.n);
-        (void)snprintf(heading, sizeof heading, "The hardest day, %s", fmt_day(p->d->zone, time_of(t, w.from)).s);
+        (void)snprintf(heading, sizeof heading, "The hardest day, %s",
+                       fmt_day(p->d->zone, time_of(t, w.from)).s);
         put_view(p, &day, heading);
     }
     buf_str(p->out, "</div>\n");

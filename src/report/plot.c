@@ -23,8 +23,8 @@ size_t plot_columns(size_t n, size_t most)
     return n < most ? n : most;
 }
 
-void plot_values(struct buf *out, const char *name, const char *unit, const struct column *c, size_t n,
-                       enum plot_pick pick)
+void plot_values(struct buf *out, const char *name, const char *unit, const struct column *c,
+                 size_t n, enum plot_pick pick)
 {
     if (out->p[out->n - 1] == '}')
         buf_char(out, ',');
@@ -44,7 +44,8 @@ void plot_values(struct buf *out, const char *name, const char *unit, const stru
 void plot_values_open(struct buf *out, const struct page *p, int64_t from_us, int64_t to_us)
 {
     const char *zone = fmt_zone(p->d->zone);
-    buf_fmt(out, "{\"t0\":%lld,\"t1\":%lld,\"z\":", (long long)(from_us / 1000), (long long)(to_us / 1000));
+    buf_fmt(out, "{\"t0\":%lld,\"t1\":%lld,\"z\":", (long long)(from_us / 1000),
+            (long long)(to_us / 1000));
     json_quote(out, zone, strlen(zone));
     buf_str(out, ",\"s\":[");
 }

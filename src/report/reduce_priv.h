@@ -12,8 +12,8 @@ struct column {
     size_t n;          /* values that are not NaN; 0: a hole */
 };
 
-/* Column c covers samples [c*n/n_columns, (c+1)*n/n_columns).  n >= n_columns > 0; every sample is in exactly one
- * column.  NaN is skipped, infinities count as extremes. */
+/* Column c covers samples [c*n/n_columns, (c+1)*n/n_columns).  n >= n_columns > 0; every sample is
+ * in exactly one column.  NaN is skipped, infinities count as extremes. */
 void reduce(const float *v, size_t n, struct column *out, size_t n_columns);
 
 #endif

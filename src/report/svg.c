@@ -1,7 +1,8 @@
 /* svg.c - charts as inline SVG.
  *
- * Inside a layer one column is one unit wide and the plot is LAYER_H units high, so paths are whole numbers
- * (a step of 0.1 pixel on a 100 pixel chart) and equal values in a row cost nothing: "h" runs are merged. */
+ * Inside a layer one column is one unit wide and the plot is LAYER_H units high, so paths are whole
+ * numbers (a step of 0.1 pixel on a 100 pixel chart) and equal values in a row cost nothing: "h"
+ * runs are merged. */
 #include "report/svg_priv.h"
 
 #include <math.h>
@@ -10,10 +11,12 @@
 
 enum { LAYER_H = 1000 };
 
-struct svg svg_open(struct buf *out, const char *id, int height, const char *title, const char *desc)
+struct svg svg_open(struct buf *out, const char *id, int height, const char *title,
+                    const char *desc)
 {
     buf_fmt(out,
-            "<svg id=\"%s\" class=\"chart\" role=\"img\" width=\"100%%\" height=\"%d\" aria-labelledby=\"%s-t %s-d\">"
+            "<svg id=\"%s\" class=\"chart\" role=\"img\" width=\"100%%\" height=\"%d\" "
+            "aria-labelledby=\"%s-t %s-d\">"
             "<title id=\"%s-t\">",
             id, height, id, id, id);
     text_html(out, title);
@@ -36,8 +39,8 @@ double svg_y(const struct svg *s, const struct axis *y, double v)
 void svg_text(struct svg *s, double x_frac, double y_px, double dx, double dy, const char *cls,
               const char *text)
 {
-    buf_fmt(s->out, "<text x=\"%.2f%%\" y=\"%.1f\" dx=\"%.1f\" dy=\"%.1f\" class=\"%s\">", 100 * x_frac, y_px, dx,
-            dy, cls);
+    buf_fmt(s->out, "<text x=\"%.2f%%\" y=\"%.1f\" dx=\"%.1f\" dy=\"%.1f\" class=\"%s\">",
+            100 * x_frac, y_px, dx, dy, cls);
     text_html(s->out, text);
     buf_str(s->out, "</text>");
 }
@@ -47,7 +50,8 @@ void svg_grid_y(struct svg *s, const struct axis *y)
     double before = INFINITY;
     for (size_t i = 0; i < y->n; i++) {
         double py = svg_y(s, y, y->tick[i]);
-        buf_fmt(s->out, "<line class=\"gr\" x1=\"0\" x2=\"100%%\" y1=\"%.1f\" y2=\"%.1f\"/>", py, py);
+        buf_fmt(s->out, "<line class=\"gr\" x1=\"0\" x2=\"100%%\" y1=\"%.1f\" y2=\"%.1f\"/>", py,
+                py);
         if (before - py >= 13) { /* a line of text */
             svg_text(s, 0, py, -7, 3.5, "tk e", axis_label(y, y->tick[i]).s);
             before = py;
@@ -64,8 +68,8 @@ static void put_x_label(struct svg *s, double frac, size_t i, const char *text)
 
 static void put_x_line(struct svg *s, double frac)
 {
-    buf_fmt(s->out, "<line class=\"gr\" x1=\"%.2f%%\" x2=\"%.2f%%\" y1=\"0\" y2=\"%d\"/>", 100 * frac, 100 * frac,
-            s->height);
+    buf_fmt(s->out, "<line class=\"gr\" x1=\"%.2f%%\" x2=\"%.2f%%\" y1=\"0\" y2=\"%d\"/>",
+            100 * frac, 100 * frac, s->height);
 }
 
 void svg_grid_x(struct svg *s, const struct axis *x, struct fmt (*label)(double v, double step))
@@ -92,15 +96,17 @@ void svg_grid_time(struct svg *s, const struct axis *x, const struct tz *zone, b
 void svg_rule_y(struct svg *s, const struct axis *y, double v, const char *cls, const char *label)
 {
     double py = svg_y(s, y, v);
-    buf_fmt(s->out, "<line class=\"%s\" x1=\"0\" x2=\"100%%\" y1=\"%.1f\" y2=\"%.1f\"/>", cls, py, py);
+    buf_fmt(s->out, "<line class=\"%s\" x1=\"0\" x2=\"100%%\" y1=\"%.1f\" y2=\"%.1f\"/>", cls, py,
+            py);
     svg_text(s, 1, py, -3, -4, "tk e halo", label);
     buf_char(s->out, '\n');
 }
 
 void svg_layer_open(struct svg *s, size_t n_columns)
 {
-    buf_fmt(s->out, "<svg class=\"layer\" width=\"100%%\" height=\"%d\" viewBox=\"0 0 %zu %d\" "
-                    "preserveAspectRatio=\"none\">\n",
+    buf_fmt(s->out,
+            "<svg class=\"layer\" width=\"100%%\" height=\"%d\" viewBox=\"0 0 %zu %d\" "
+            "preserveAspectRatio=\"none\">\n",
             s->height, n_columns, LAYER_H);
 }
 
@@ -155,7 +161,8 @@ static void path_close(struct svg *s)
     buf_str(s->out, "\"/>\n");
 }
 
-void svg_step(struct svg *s, const struct column *c, size_t n, const struct axis *y, const char *cls)
+void svg_step(struct svg *s, const struct column *c, size_t n, const struct axis *y,
+              const char *cls)
 {
     struct path p = {.out = s->out};
     path_open(s, cls);
@@ -181,7 +188,8 @@ void svg_step(struct svg *s, const struct column *c, size_t n, const struct axis
     path_close(s);
 }
 
-void svg_area(struct svg *s, const struct column *c, size_t n, const struct axis *y, const char *cls)
+void svg_area(struct svg *s, const struct column *c, size_t n, const struct axis *y,
+              const char *cls)
 {
     struct path p = {.out = s->out};
     path_open(s, cls);
@@ -208,8 +216,8 @@ static void band_piece(struct svg *s, const struct column *lo, const struct colu
     buf_char(s->out, 'z');
 }
 
-void svg_band(struct svg *s, const struct column *lo, const struct column *hi, size_t n, const struct axis *y,
-              const char *cls)
+void svg_band(struct svg *s, const struct column *lo, const struct column *hi, size_t n,
+              const struct axis *y, const char *cls)
 {
     path_open(s, cls);
     for (size_t i = 0; i < n;) {
@@ -229,7 +237,8 @@ void svg_bars(struct svg *s, const float *share, size_t n, int pixels, const cha
     double unit = (double)LAYER_H * pixels / s->height;
     for (size_t i = 0; i < n; i++)
         if (share[i] > 0) {
-            double h = unit * (share[i] < 0.15f ? 0.15 : (double)share[i]); /* one miss stays visible */
+            double h =
+                unit * (share[i] < 0.15f ? 0.15 : (double)share[i]); /* one miss stays visible */
             buf_fmt(s->out, "M%zu %dh1V%dh-1z", i, LAYER_H, (int)lround(LAYER_H - h));
         }
     path_close(s);

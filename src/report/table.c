@@ -120,7 +120,7 @@ bool table_cell_shown(const struct table *t, size_t row, size_t column, struct b
     return false;
 }
 
-/* ---- aligned text ------------------------------------------------------------------------------------- */
+/* ---- aligned text ---------------------------------------------------------------------------- */
 
 bool table_colour_wanted(FILE *f)
 {
@@ -184,7 +184,7 @@ static void format_text(const struct table *t, bool colour, struct buf *out)
     buf_fini(&plain);
 }
 
-/* ---- CSV and JSON -------------------------------------------------------------------------------------- */
+/* ---- CSV and JSON ---------------------------------------------------------------------------- */
 
 void csv_text(struct buf *out, const char *s)
 {

@@ -54,7 +54,8 @@ void text_plain(struct buf *out, const char *text)
 /* Ranges by hand: wcwidth() depends on the process's locale. */
 static size_t code_point_width(uint32_t cp)
 {
-    if ((cp >= 0x300 && cp <= 0x36f) || cp == 0x200b || cp == 0x200d || (cp >= 0xfe00 && cp <= 0xfe0f))
+    if ((cp >= 0x300 && cp <= 0x36f) || cp == 0x200b || cp == 0x200d ||
+        (cp >= 0xfe00 && cp <= 0xfe0f))
         return 0;
     bool wide = (cp >= 0x1100 && cp <= 0x115f) || (cp >= 0x2e80 && cp <= 0xa4cf) ||
                 (cp >= 0xac00 && cp <= 0xd7a3) || (cp >= 0xf900 && cp <= 0xfaff) ||
@@ -76,11 +77,11 @@ size_t text_width(const char *text)
     return width;
 }
 
-
 /* The blank between a number and "%" or "ms", where a line must not break. */
 static bool is_unit_blank(const unsigned char *start, const unsigned char *s)
 {
-    return *s == ' ' && s > start && s[-1] >= '0' && s[-1] <= '9' && (s[1] == '%' || (s[1] == 'm' && s[2] == 's'));
+    return *s == ' ' && s > start && s[-1] >= '0' && s[-1] <= '9' &&
+           (s[1] == '%' || (s[1] == 'm' && s[2] == 's'));
 }
 
 void text_html(struct buf *out, const char *text)

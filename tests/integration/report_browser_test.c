@@ -1,6 +1,6 @@
 /* The report in a real headless Chromium: tests/web/check_report.mjs looks for drawn marks.
- * Needs node, the locked packages of tests/web (npm ci --prefix tests/web) and Chromium ($CHROMIUM, else
- * /usr/bin/chromium).  Without them: skipped at a desk, failed where CI is set. */
+ * Needs node, the locked packages of tests/web (npm ci --prefix tests/web) and Chromium ($CHROMIUM,
+ * else /usr/bin/chromium).  Without them: skipped at a desk, failed where CI is set. */
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -28,19 +28,26 @@ static void need_browser(void)
     skip();
 }
 
-/* Exit code of the checker over a page.  Quiet: findings are expected, and one look on a desk will do. */
+/* Exit code of the checker over a page.  Quiet: findings are expected, and one look on a desk will
+ * do. */
 static int check_page(const char *path, bool quiet)
 {
-    const char *const args[] = {"node", "tests/web/check_report.mjs", path, quiet ? "--desk" : "table", "plane", "time", "forecast",
-                                "decisions", "tree", "learning", "provenance", NULL};
+    const char *const args[] = {"node",       "tests/web/check_report.mjs",
+                                path,         quiet ? "--desk" : "table",
+                                "plane",      "time",
+                                "forecast",   "decisions",
+                                "tree",       "learning",
+                                "provenance", NULL};
     pid_t pid;
     int status;
     posix_spawn_file_actions_t actions;
     assert_int_equal(posix_spawn_file_actions_init(&actions), 0);
     if (quiet)
-        assert_int_equal(posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0), 0);
+        assert_int_equal(posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0),
+                         0);
     /* posix_spawnp takes char *const[] for history's sake and does not write to it. */
-    assert_int_equal(posix_spawnp(&pid, "node", &actions, NULL, (char *const *)(uintptr_t)args, environ), 0);
+    assert_int_equal(
+        posix_spawnp(&pid, "node", &actions, NULL, (char *const *)(uintptr_t)args, environ), 0);
     (void)posix_spawn_file_actions_destroy(&actions);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFEXITED(status));
@@ -72,10 +79,10 @@ TEST(browser_check_notices_damage_that_leaves_the_elements_in_place)
 {
     need_browser();
     static const char *const damage[][2] = {
-        {".pt{fill:var(--c)", ".pt{fill:none "},               /* points without paint */
+        {".pt{fill:var(--c)", ".pt{fill:none "},                    /* points without paint */
         {".layer .ln{stroke:var(--c)}", ".layer .ln{stroke:none}"}, /* lines without paint */
         {"<main>", "<main><img src=\"http://203.0.113.1/x.png\" alt=\"\">"}, /* a request */
-        {"<main>", "<main><div style=\"width:900px;height:9px\"></div>"},   /* too wide for a phone */
+        {"<main>", "<main><div style=\"width:900px;height:9px\"></div>"}, /* too wide for a phone */
     };
     const char *path = test_path("%s/report.html", test_tmp_dir());
     for (size_t i = 0; i < ARRAY_LEN(damage); i++) {

@@ -1,7 +1,7 @@
 /* report_fixture.h - a made-up evaluation with everything a report can show, for tests of the page.
  *
- * Ten days at 15 s with a daily wave and bursts; policies are caricatures (a fixed lag, a margin), not ours.  Names
- * are hostile on purpose: what is shown must be text, never markup. */
+ * Ten days at 15 s with a daily wave and bursts; policies are caricatures (a fixed lag, a margin),
+ * not ours.  Names are hostile on purpose: what is shown must be text, never markup. */
 #ifndef TESTS_INTEGRATION_REPORT_FIXTURE_H
 #define TESTS_INTEGRATION_REPORT_FIXTURE_H
 
@@ -16,7 +16,13 @@
 
 #define HOSTILE "</script><script>alert(1)</script><img src=x onerror=alert(2)>\" onload=\"alert(3)"
 
-enum { FIX_DAYS = 10, FIX_PER_DAY = 5760, FIX_N = FIX_DAYS * FIX_PER_DAY, FIX_POLICIES = 5, FIX_DECISIONS = 40 };
+enum {
+    FIX_DAYS = 10,
+    FIX_PER_DAY = 5760,
+    FIX_N = FIX_DAYS * FIX_PER_DAY,
+    FIX_POLICIES = 5,
+    FIX_DECISIONS = 40
+};
 
 struct fixture {
     float *demand, *needed;
@@ -67,15 +73,19 @@ static void fixture_demand(struct fixture *f, struct rng *rng)
         f->demand[i] = f->needed[i] = NAN; /* a gap in the data */
 }
 
-/* Units follow the demand of `lag` steps ago (negative: ahead) with a margin, down only after `hold` steps. */
-static void fixture_policy(struct fixture *f, size_t k, const char *name, int lag, double margin, int hold)
+/* Units follow the demand of `lag` steps ago (negative: ahead) with a margin, down only after
+ * `hold` steps. */
+static void fixture_policy(struct fixture *f, size_t k, const char *name, int lag, double margin,
+                           int hold)
 {
-    float *ready = fixture_floats(FIX_N), *asked = fixture_floats(FIX_N), *p99 = fixture_floats(FIX_N);
+    float *ready = fixture_floats(FIX_N), *asked = fixture_floats(FIX_N),
+          *p99 = fixture_floats(FIX_N);
     float want = 20;
     int calm = 0;
     for (int i = 0; i < FIX_N; i++) {
         int at = i - lag < 0 ? 0 : i - lag >= FIX_N ? FIX_N - 1 : i - lag;
-        float q = f->demand[at], target = isnan(q) ? want : (float)ceil(1 + (double)q * margin / 33);
+        float q = f->demand[at],
+              target = isnan(q) ? want : (float)ceil(1 + (double)q * margin / 33);
         calm = target < want ? calm + 1 : 0;
         if (target > want || calm > hold)
             want = target;
@@ -88,7 +98,8 @@ static void fixture_policy(struct fixture *f, size_t k, const char *name, int la
     f->trace[k] = (struct report_trace){name, ready, asked, p99};
 }
 
-static void fixture_metrics(struct fixture *f, size_t k, const char *name, enum eval_role role, double equal)
+static void fixture_metrics(struct fixture *f, size_t k, const char *name, enum eval_role role,
+                            double equal)
 {
     double units = 0, misses = 0, worst = 0;
     int moves = 0;
@@ -145,7 +156,8 @@ static void fixture_forecast(struct fixture *f, struct rng *rng)
         for (int k = 0; k < 6; k++)
             f->fc[k][i] = (float)v[k];
     }
-    static const struct table_column columns[] = {{"model", NULL, 0}, {"wape_frac", "WAPE", 3}, {"interval", "Interval score", 1}};
+    static const struct table_column columns[] = {
+        {"model", NULL, 0}, {"wape_frac", "WAPE", 3}, {"interval", "Interval score", 1}};
     f->scores = table_new(columns, 3);
     const char *const models[] = {"ours", "persistence", "seasonal-naive (week)"};
     for (int i = 0; i < 3; i++) {
@@ -153,29 +165,52 @@ static void fixture_forecast(struct fixture *f, struct rng *rng)
         table_num_text(f->scores, 0.061 + 0.02 * i, i == 0 ? "6.1 %" : i == 1 ? "8.1 %" : "10.1 %");
         table_num(f->scores, 120.5 + 31 * i);
     }
-    f->forecast = (struct report_forecast){
-        .what = "mean of the 5 min ending 15 min ahead", .start_us = f->timeline.start_us, .step_us = 15000000ll * EVERY,
-        .n = N, .actual = f->fc[0], .mean = f->fc[1], .lo80 = f->fc[2], .hi80 = f->fc[3], .lo95 = f->fc[4],
-        .hi95 = f->fc[5], .coverage80_frac = 0.803, .coverage95_frac = 0.944, .wape_frac = 0.0613, .scores = f->scores};
+    f->forecast = (struct report_forecast){.what = "mean of the 5 min ending 15 min ahead",
+                                           .start_us = f->timeline.start_us,
+                                           .step_us = 15000000ll * EVERY,
+                                           .n = N,
+                                           .actual = f->fc[0],
+                                           .mean = f->fc[1],
+                                           .lo80 = f->fc[2],
+                                           .hi80 = f->fc[3],
+                                           .lo95 = f->fc[4],
+                                           .hi95 = f->fc[5],
+                                           .coverage80_frac = 0.803,
+                                           .coverage95_frac = 0.944,
+                                           .wape_frac = 0.0613,
+                                           .scores = f->scores};
 }
 
 static void fixture_decisions(struct fixture *f)
 {
-    static const char *const names[11] = {"freeze", "ownership", "freshness", "override", "auditor", "bounds",
-                                          "step", "cooldown", "staged scale-in", "breaker", "anomaly"};
+    static const char *const names[11] = {"freeze",          "ownership", "freshness", "override",
+                                          "auditor",         "bounds",    "step",      "cooldown",
+                                          "staged scale-in", "breaker",   "anomaly"};
     for (int v = 0; v < 3; v++)
         for (int i = 0; i < 11; i++)
-            f->check[v][i] = (struct report_check){names[i], REPORT_PASS, i == 5 ? "within 1 to 64 units" : ""};
-    f->check[1][8] = (struct report_check){names[8], REPORT_LIMIT, "22 to 12 in one go is too much: at most to 16, then watch 10 min"};
-    f->check[2][7] = (struct report_check){names[7], REPORT_VETO, "scaled in 90 s ago; next scale-in in 3.5 min"};
+            f->check[v][i] =
+                (struct report_check){names[i], REPORT_PASS, i == 5 ? "within 1 to 64 units" : ""};
+    f->check[1][8] = (struct report_check){
+        names[8], REPORT_LIMIT, "22 to 12 in one go is too much: at most to 16, then watch 10 min"};
+    f->check[2][7] = (struct report_check){names[7], REPORT_VETO,
+                                           "scaled in 90 s ago; next scale-in in 3.5 min"};
     for (int i = 0; i < FIX_DECISIONS; i++) {
         int from = 20 + (i * 7) % 11, want = from + (i % 3 == 0 ? 3 : -6), v = i % 3;
         f->decision[i] = (struct report_decision){
-            .time_us = f->timeline.start_us + 15000000ll * (3000 + 613 * i), .policy = i % 5 == 4 ? HOSTILE : "ppo",
-            .units_from = from, .units_proposed = want, .units_to = v == 2 ? from : v == 1 ? want + 2 : want,
-            .factors = {"QPS 1.8× the same-slot median, above its P95", "forecast high water 31 units, 24 ready",
+            .time_us = f->timeline.start_us + 15000000ll * (3000 + 613 * i),
+            .policy = i % 5 == 4 ? HOSTILE : "ppo",
+            .units_from = from,
+            .units_proposed = want,
+            .units_to = v == 2   ? from
+                        : v == 1 ? want + 2
+                                 : want,
+            .factors = {"QPS 1.8× the same-slot median, above its P95",
+                        "forecast high water 31 units, 24 ready",
                         i % 4 ? "GPU rising for 3 steps" : NULL},
-            .checks = f->check[v], .n_checks = 11, .rule_name = i % 6 ? "hpa" : NULL, .rule_units = from + 1};
+            .checks = f->check[v],
+            .n_checks = 11,
+            .rule_name = i % 6 ? "hpa" : NULL,
+            .rule_units = from + 1};
     }
 }
 
@@ -187,11 +222,17 @@ static void fixture_rest(struct fixture *f)
         f->learn_miss[i] = 0.004 + 0.05 * exp(-i / 18.0) + 0.002 * sin(i / 3.0);
     }
     f->learning = (struct report_learning){120, f->learn_x, f->learn_cost, f->learn_miss};
-    const struct report_pair pairs[] = {{"sluice", "0.1.0, commit 0123456789ab"}, {"compiler", "gcc 12.2"},
-        {"CPU level", "native/avx512"}, {"training seed", "1"}, {"evaluation seeds", "1, 2, 3, 4, 5"},
-        {"data hash", "9f86d081884c7d65"}, {"workload", HOSTILE}, {"config hash", "2c26b46b68ffc68f"}};
+    const struct report_pair pairs[] = {{"sluice", "0.1.0, commit 0123456789ab"},
+                                        {"compiler", "gcc 12.2"},
+                                        {"CPU level", "native/avx512"},
+                                        {"training seed", "1"},
+                                        {"evaluation seeds", "1, 2, 3, 4, 5"},
+                                        {"data hash", "9f86d081884c7d65"},
+                                        {"workload", HOSTILE},
+                                        {"config hash", "2c26b46b68ffc68f"}};
     memcpy(f->provenance, pairs, sizeof pairs);
-    f->notes[0] = "A gap of 75 min on the fourth test day is left out of training, tuning and every score.";
+    f->notes[0] =
+        "A gap of 75 min on the fourth test day is left out of training, tuning and every score.";
     f->notes[1] = "Workload named " HOSTILE " has no load test: latency follows Erlang-C.";
 }
 
@@ -200,9 +241,14 @@ static void fixture_init(struct fixture *f, struct tz *zone)
     struct rng rng = rng_stream(5, "fixture");
     *f = (struct fixture){.zone = zone};
     fixture_demand(f, &rng);
-    f->timeline = (struct report_timeline){.start_us = 1709506800000000ll, .step_us = 15000000, .n = FIX_N,
-        .demand_qps = f->demand, .units_needed = f->needed, .traces = f->trace, .n_traces = FIX_POLICIES,
-        .note = "Drawn: the first of five seeds."};
+    f->timeline = (struct report_timeline){.start_us = 1709506800000000ll,
+                                           .step_us = 15000000,
+                                           .n = FIX_N,
+                                           .demand_qps = f->demand,
+                                           .units_needed = f->needed,
+                                           .traces = f->trace,
+                                           .n_traces = FIX_POLICIES,
+                                           .note = "Drawn: the first of five seeds."};
     fixture_policy(f, 0, "ppo", -8, 1.13, 20);
     fixture_policy(f, 1, "hpa", 4, 1.35, 20);
     fixture_policy(f, 2, "mpc", -6, 1.17, 20);
@@ -213,20 +259,42 @@ static void fixture_init(struct fixture *f, struct tz *zone)
     fixture_metrics(f, 2, "mpc", EVAL_CONTENDER, 0.985);
     fixture_metrics(f, 3, HOSTILE, EVAL_CONTENDER, 1.12);
     fixture_metrics(f, 4, "oracle", EVAL_REFERENCE, 0.8);
-    f->eval = (struct evaluation){.scenario = "made up", .n_seeds = 5, .n_days = FIX_DAYS, .policies = f->policy,
-        .n_policies = FIX_POLICIES, .bounds = f->bound, .n_bounds = 1, .baseline = "hpa", .proposal = "ppo",
-        .slo_p99_ms = 200, .slo_violation_max = 0.01};
+    f->eval = (struct evaluation){.scenario = "made up",
+                                  .n_seeds = 5,
+                                  .n_days = FIX_DAYS,
+                                  .policies = f->policy,
+                                  .n_policies = FIX_POLICIES,
+                                  .bounds = f->bound,
+                                  .n_bounds = 1,
+                                  .baseline = "hpa",
+                                  .proposal = "ppo",
+                                  .slo_p99_ms = 200,
+                                  .slo_violation_max = 0.01};
     fixture_fronts(f);
     fixture_forecast(f, &rng);
     fixture_decisions(f);
     fixture_rest(f);
-    f->data = (struct report_data){.eval = &f->eval, .zone = zone, .timeline = &f->timeline, .fronts = f->front,
-        .n_fronts = 2, .forecast = &f->forecast, .decisions = f->decision, .n_decisions = FIX_DECISIONS,
-        .n_decisions_total = 57600, .decisions_note = "Listed: the largest changes and the vetoes.",
-        .tree_text = "forecast high water over capacity <= 0.92\n|- yes: demand over ready <= 0.55\n|  |- yes: -2 steps (n = 812)\n"
+    f->data = (struct report_data){
+        .eval = &f->eval,
+        .zone = zone,
+        .timeline = &f->timeline,
+        .fronts = f->front,
+        .n_fronts = 2,
+        .forecast = &f->forecast,
+        .decisions = f->decision,
+        .n_decisions = FIX_DECISIONS,
+        .n_decisions_total = 57600,
+        .decisions_note = "Listed: the largest changes and the vetoes.",
+        .tree_text = "forecast high water over capacity <= 0.92\n|- yes: demand over ready <= "
+                     "0.55\n|  |- yes: -2 steps (n = 812)\n"
                      "|  `- no:  hold (n = 9,330)\n`- no:  +2 steps (n = 1,204)\n",
-        .tree_fidelity_frac = 0.914, .learning = &f->learning, .notes = f->notes, .n_notes = 2,
-        .provenance = f->provenance, .n_provenance = 8, .config_text = "slo:\n  p99: 200ms\n  violation_max: 0.01\n"};
+        .tree_fidelity_frac = 0.914,
+        .learning = &f->learning,
+        .notes = f->notes,
+        .n_notes = 2,
+        .provenance = f->provenance,
+        .n_provenance = 8,
+        .config_text = "slo:\n  p99: 200ms\n  violation_max: 0.01\n"};
 }
 
 static void fixture_fini(struct fixture *f)

@@ -8,8 +8,10 @@ TEST(linear_ticks_are_one_two_or_five_and_cover_the_range)
         double lo, hi;
         int want;
         double a_lo, a_hi, step;
-    } cases[] = {{0, 97, 5, 0, 100, 20}, {0, 1, 4, 0, 1, 0.5},     {3.2, 9.1, 6, 3, 10, 1},   {0, 0, 4, 0, 1, 0.5},
-                 {-7, 7, 4, -10, 10, 5}, {1000, 1000, 4, 1000, 2000, 500}, {0, 1e-7, 5, 0, 1e-7, 2e-8}};
+    } cases[] = {{0, 97, 5, 0, 100, 20},     {0, 1, 4, 0, 1, 0.5},
+                 {3.2, 9.1, 6, 3, 10, 1},    {0, 0, 4, 0, 1, 0.5},
+                 {-7, 7, 4, -10, 10, 5},     {1000, 1000, 4, 1000, 2000, 500},
+                 {0, 1e-7, 5, 0, 1e-7, 2e-8}};
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct axis a = axis_linear(cases[i].lo, cases[i].hi, cases[i].want);
         assert_near(a.lo, cases[i].a_lo, 1e-20, 1e-9);
@@ -68,7 +70,9 @@ TEST(time_ticks_fall_on_the_local_clock)
     /* 2024-03-04 18:00 local to the next noon */
     int64_t from = INT64_C(1709593200) * S;
     struct axis a = axis_time(zone, from, from + 18 * 3600 * S, 7);
-    assert_labels(&a, zone, (const char *const[]){"18:00", "21:00", "5 Mar", "03:00", "06:00", "09:00", "12:00", NULL});
+    assert_labels(
+        &a, zone,
+        (const char *const[]){"18:00", "21:00", "5 Mar", "03:00", "06:00", "09:00", "12:00", NULL});
     tz_free(zone);
 }
 
@@ -88,9 +92,11 @@ TEST(time_ticks_of_long_spans_are_weeks_months_and_years)
 {
     int64_t jan1 = INT64_C(1704067200) * S; /* 2024-01-01, a Monday */
     struct axis a = axis_time(NULL, jan1, jan1 + 30 * 86400 * S, 5);
-    assert_labels(&a, NULL, (const char *const[]){"1 Jan", "8 Jan", "15 Jan", "22 Jan", "29 Jan", NULL});
+    assert_labels(&a, NULL,
+                  (const char *const[]){"1 Jan", "8 Jan", "15 Jan", "22 Jan", "29 Jan", NULL});
     a = axis_time(NULL, jan1, jan1 + 120 * 86400 * S, 5);
-    assert_labels(&a, NULL, (const char *const[]){"Jan 2024", "Feb 2024", "Mar 2024", "Apr 2024", NULL});
+    assert_labels(&a, NULL,
+                  (const char *const[]){"Jan 2024", "Feb 2024", "Mar 2024", "Apr 2024", NULL});
     a = axis_time(NULL, jan1, jan1 + 3 * 366 * 86400 * S, 5);
     assert_labels(&a, NULL, (const char *const[]){"2024", "2025", "2026", "2027", NULL});
     a = axis_time(NULL, jan1, jan1, 5); /* empty */
@@ -104,13 +110,17 @@ TEST(numbers_read_as_people_write_them)
         double v;
         const char *want;
     } cases[] = {
-        {fmt_money, 0, "$0.00"},          {fmt_money, 1234567, "$1,234,567"}, {fmt_money, 12.345, "$12.35"},
-        {fmt_money, 0.01234, "$0.0123"},  {fmt_money, -5.5, "-$5.50"},        {fmt_money, NAN, "-"},
-        {fmt_percent, 0, "0 %"},          {fmt_percent, 0.01, "1 %"},         {fmt_percent, 0.00624, "0.62 %"},
-        {fmt_percent, 0.0000123, "0.0012 %"}, {fmt_percent, 0.123, "12.3 %"}, {fmt_percent, INFINITY, "-"},
-        {fmt_ms, 182.4, "182 ms"},        {fmt_ms, 9.876, "9.88 ms"},         {fmt_ms, 1250, "1.25 s"},
-        {fmt_ms, 204000, "3.4 min"},      {fmt_ratio, 0.9126, "0.913"},       {fmt_duration, 15, "15 s"},
-        {fmt_duration, 864000, "10 days"}, {fmt_duration, 5400, "90 min"},    {fmt_count, 1234.4, "1,234"},
+        {fmt_money, 0, "$0.00"},           {fmt_money, 1234567, "$1,234,567"},
+        {fmt_money, 12.345, "$12.35"},     {fmt_money, 0.01234, "$0.0123"},
+        {fmt_money, -5.5, "-$5.50"},       {fmt_money, NAN, "-"},
+        {fmt_percent, 0, "0 %"},           {fmt_percent, 0.01, "1 %"},
+        {fmt_percent, 0.00624, "0.62 %"},  {fmt_percent, 0.0000123, "0.0012 %"},
+        {fmt_percent, 0.123, "12.3 %"},    {fmt_percent, INFINITY, "-"},
+        {fmt_ms, 182.4, "182 ms"},         {fmt_ms, 9.876, "9.88 ms"},
+        {fmt_ms, 1250, "1.25 s"},          {fmt_ms, 204000, "3.4 min"},
+        {fmt_ratio, 0.9126, "0.913"},      {fmt_duration, 15, "15 s"},
+        {fmt_duration, 864000, "10 days"}, {fmt_duration, 5400, "90 min"},
+        {fmt_count, 1234.4, "1,234"},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++)
         assert_string_equal(cases[i].f(cases[i].v).s, cases[i].want);

@@ -10,9 +10,16 @@ static const struct report_check checks[] = {
 
 static struct report_decision sample(void)
 {
-    return (struct report_decision){.time_us = INT64_C(1709593200000000), .policy = "ppo", .units_from = 22,
-                                    .units_proposed = 12, .units_to = 16, .factors = {"QPS 0.5x the same-slot median", NULL},
-                                    .checks = checks, .n_checks = 3, .rule_name = "hpa", .rule_units = 20};
+    return (struct report_decision){.time_us = INT64_C(1709593200000000),
+                                    .policy = "ppo",
+                                    .units_from = 22,
+                                    .units_proposed = 12,
+                                    .units_to = 16,
+                                    .factors = {"QPS 0.5x the same-slot median", NULL},
+                                    .checks = checks,
+                                    .n_checks = 3,
+                                    .rule_name = "hpa",
+                                    .rule_units = 20};
 }
 
 static void assert_text(const struct report_decision *d, bool every, const char *want)
@@ -84,8 +91,10 @@ TEST(decisions_as_csv_are_one_row_each)
     struct report_decision d = sample();
     struct buf out = buf_init(1 << 16);
     decisions_format(&d, 1, NULL, CLI_CSV, false, &out);
-    assert_string_equal(out.p, "time,policy,units_from,units_proposed,units_to,factors,guard,rule_name,rule_units\r\n"
-                               "2024-03-04T23:00:00Z,ppo,22,12,16,QPS 0.5x the same-slot median,"
-                               "\"staged scale-in limited: at most to 16, then watch 10 min\",hpa,20\r\n");
+    assert_string_equal(
+        out.p,
+        "time,policy,units_from,units_proposed,units_to,factors,guard,rule_name,rule_units\r\n"
+        "2024-03-04T23:00:00Z,ppo,22,12,16,QPS 0.5x the same-slot median,"
+        "\"staged scale-in limited: at most to 16, then watch 10 min\",hpa,20\r\n");
     buf_fini(&out);
 }

@@ -33,8 +33,15 @@ static void sample_init(struct sample *s)
         s->policy[i] = (struct eval_policy){rows[i].name, rows[i].role, s->metric[i], ARRAY_LEN(m)};
     }
     s->bound = (struct eval_bound){"cost_usd", 144};
-    s->ev = (struct evaluation){.scenario = "nasa", .n_seeds = 5, .n_days = 9, .policies = s->policy, .n_policies = 4,
-                                .bounds = &s->bound, .n_bounds = 1, .slo_p99_ms = 200, .slo_violation_max = 0.01};
+    s->ev = (struct evaluation){.scenario = "nasa",
+                                .n_seeds = 5,
+                                .n_days = 9,
+                                .policies = s->policy,
+                                .n_policies = 4,
+                                .bounds = &s->bound,
+                                .n_bounds = 1,
+                                .slo_p99_ms = 200,
+                                .slo_violation_max = 0.01};
 }
 
 static void assert_has(const char *text, const char *part)
@@ -52,7 +59,8 @@ TEST(evaluation_json_has_exactly_the_members_of_the_contract)
     struct buf out = buf_init(1 << 16);
     evaluation_json(&s.ev, 0, &out);
     assert_string_equal(out.p,
-                        "{\"scenario\":\"nasa\",\"seeds\":5,\"policies\":[{\"name\":\"hpa\",\"metrics\":{\"cost_usd\":"
+                        "{\"scenario\":\"nasa\",\"seeds\":5,\"policies\":[{\"name\":\"hpa\","
+                        "\"metrics\":{\"cost_usd\":"
                         "{\"mean\":200,\"lo\":195,\"hi\":205}}}],\"bounds\":{\"cost_usd\":144}}\n");
     buf_fini(&out);
 }
@@ -69,7 +77,8 @@ TEST(evaluation_json_writes_null_for_what_is_not_known_and_escapes_names)
     assert_ok(json_parse(out.p, out.n, 1 << 16, "evaluation", &doc, &e), &e);
     const struct json *p = json_next(json_first(json_find(json_root(doc), "policies")));
     assert_string_equal(json_text(json_find(p, "name")), "a\"\\\n<b>");
-    assert_true(json_is_null(json_find(json_find(json_find(p, "metrics"), "p99_latency_ms"), "mean")));
+    assert_true(
+        json_is_null(json_find(json_find(json_find(p, "metrics"), "p99_latency_ms"), "mean")));
     json_free(doc);
     buf_fini(&out);
 }
@@ -97,8 +106,9 @@ TEST(verdict_needs_the_whole_interval_on_one_side)
     static const struct {
         double lo, hi;
         enum eval_verdict want;
-    } cases[] = {{0.8, 0.99, EVAL_WIN},  {0.9, 1.0, EVAL_TIE},   {0.9, 1.1, EVAL_TIE}, {1.0, 1.1, EVAL_TIE},
-                 {1.01, 1.1, EVAL_LOSS}, {NAN, 1.1, EVAL_UNKNOWN}, {0.9, NAN, EVAL_UNKNOWN}};
+    } cases[] = {{0.8, 0.99, EVAL_WIN},   {0.9, 1.0, EVAL_TIE},   {0.9, 1.1, EVAL_TIE},
+                 {1.0, 1.1, EVAL_TIE},    {1.01, 1.1, EVAL_LOSS}, {NAN, 1.1, EVAL_UNKNOWN},
+                 {0.9, NAN, EVAL_UNKNOWN}};
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct eval_metric m = {"cost_at_equal_misses_frac", 0.95, cases[i].lo, cases[i].hi};
         struct eval_policy p = {"p", EVAL_CONTENDER, &m, 1};
@@ -152,16 +162,27 @@ TEST(summary_says_plainly_what_was_won_tied_or_lost)
         double misses, lo, hi;
         const char *say[3];
     } cases[] = {
-        {0.006, 0.86, 0.94, {"At equal misses it costs 10 % less than hpa", "within the allowed 1 %", "25 % above that bound"}},
-        {0.006, 0.95, 1.02, {"there is no clear difference to hpa", "0.985 times its cost", "(hpa) would have cost $200"}},
-        {0.03, 1.05, 1.15, {"it costs 10 % more than hpa", "more than the allowed 1 %", "(oracle) costs $150"}},
+        {0.006,
+         0.86,
+         0.94,
+         {"At equal misses it costs 10 % less than hpa", "within the allowed 1 %",
+          "25 % above that bound"}},
+        {0.006,
+         0.95,
+         1.02,
+         {"there is no clear difference to hpa", "0.985 times its cost",
+          "(hpa) would have cost $200"}},
+        {0.03,
+         1.05,
+         1.15,
+         {"it costs 10 % more than hpa", "more than the allowed 1 %", "(oracle) costs $150"}},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct sample s;
         sample_init(&s);
         s.metric[1][1].mean = cases[i].misses;
-        s.metric[1][2] = (struct eval_metric){"cost_at_equal_misses_frac", (cases[i].lo + cases[i].hi) / 2, cases[i].lo,
-                                              cases[i].hi};
+        s.metric[1][2] = (struct eval_metric){
+            "cost_at_equal_misses_frac", (cases[i].lo + cases[i].hi) / 2, cases[i].lo, cases[i].hi};
         struct buf out = buf_init(1 << 16);
         evaluation_summary(&s.ev, &out);
         for (size_t k = 0; k < 3; k++)

@@ -33,8 +33,12 @@ static void tiny_init(struct tiny *t)
 {
     *t = (struct tiny){.metric = {{"cost_usd", 10, 9, 11}, {"slo_violation_frac", 0, 0, 0}}};
     t->policy = (struct eval_policy){"ppo", EVAL_CONTENDER, t->metric, 2};
-    t->ev = (struct evaluation){.scenario = "s", .n_seeds = 1, .policies = &t->policy, .n_policies = 1,
-                                .slo_p99_ms = 200, .slo_violation_max = 0.01};
+    t->ev = (struct evaluation){.scenario = "s",
+                                .n_seeds = 1,
+                                .policies = &t->policy,
+                                .n_policies = 1,
+                                .slo_p99_ms = 200,
+                                .slo_violation_max = 0.01};
     t->data = (struct report_data){.eval = &t->ev, .tree_fidelity_frac = NAN};
 }
 
@@ -43,8 +47,9 @@ TEST(page_of_everything_has_every_part_and_stays_small)
     static struct fixture f;
     fixture_init(&f, NULL);
     struct buf page = page_of(&f.data);
-    static const char *const parts[] = {"id=\"plane\"", "id=\"table\"", "id=\"time\"", "id=\"forecast\"", "id=\"decisions\"",
-                                        "id=\"tree\"", "id=\"learning\"", "id=\"provenance\"", "The hardest day"};
+    static const char *const parts[] = {"id=\"plane\"",    "id=\"table\"",      "id=\"time\"",
+                                        "id=\"forecast\"", "id=\"decisions\"",  "id=\"tree\"",
+                                        "id=\"learning\"", "id=\"provenance\"", "The hardest day"};
     for (size_t i = 0; i < ARRAY_LEN(parts); i++)
         assert_int_equal(count(page.p, parts[i]), 1);
     assert_true(page.n < 600000);
@@ -68,7 +73,8 @@ TEST(names_from_outside_never_become_markup)
 {
     static struct fixture f;
     fixture_init(&f, NULL);
-    f.eval.scenario = f.data.title = f.timeline.note = f.data.tree_text = f.data.config_text = HOSTILE;
+    f.eval.scenario = f.data.title = f.timeline.note = f.data.tree_text = f.data.config_text =
+        HOSTILE;
     f.data.decisions_note = f.forecast.what = f.forecast.note = HOSTILE;
     f.front[0].name = f.check[1][8].name = f.check[1][8].reason = f.decision[0].rule_name = HOSTILE;
     f.decision[0].factors[0] = f.provenance[0].key = f.bound[0].name = HOSTILE;
@@ -87,7 +93,8 @@ TEST(page_loads_nothing)
     static struct fixture f;
     fixture_init(&f, NULL);
     struct buf page = page_of(&f.data);
-    static const char *const never[] = {"http:", "https:", "src=\"", "url(", "@import", "<link rel=\"stylesheet\"", "<iframe"};
+    static const char *const never[] = {
+        "http:", "https:", "src=\"", "url(", "@import", "<link rel=\"stylesheet\"", "<iframe"};
     for (size_t i = 0; i < ARRAY_LEN(never); i++)
         if (strcmp(never[i], "src=\"") != 0)
             assert_int_equal(count(page.p, never[i]), 0);
@@ -101,8 +108,9 @@ TEST(page_without_optional_parts_leaves_them_out)
     struct tiny t;
     tiny_init(&t);
     struct buf page = page_of(&t.data);
-    static const char *const absent[] = {"id=\"time\"", "id=\"forecast\"", "id=\"decisions\"", "id=\"tree\"", "id=\"learning\"",
-                                         "id=\"provenance\"", "href=\"#time\""};
+    static const char *const absent[] = {"id=\"time\"",   "id=\"forecast\"", "id=\"decisions\"",
+                                         "id=\"tree\"",   "id=\"learning\"", "id=\"provenance\"",
+                                         "href=\"#time\""};
     for (size_t i = 0; i < ARRAY_LEN(absent); i++)
         assert_int_equal(count(page.p, absent[i]), 0);
     assert_int_equal(count(page.p, "id=\"table\""), 1);
@@ -113,7 +121,8 @@ TEST(page_without_optional_parts_leaves_them_out)
 TEST(page_copes_with_missing_infinite_and_tiny_data)
 {
     enum { N = 3 };
-    static const float gaps[N] = {NAN, NAN, NAN}, wild[N] = {INFINITY, -1, 1e38f}, zero[N] = {0, 0, 0};
+    static const float gaps[N] = {NAN, NAN, NAN}, wild[N] = {INFINITY, -1, 1e38f},
+                       zero[N] = {0, 0, 0};
     static const float *const series[] = {gaps, wild, zero};
     for (size_t i = 0; i < ARRAY_LEN(series); i++)
         for (size_t n = 0; n <= N; n++) {
@@ -121,9 +130,15 @@ TEST(page_copes_with_missing_infinite_and_tiny_data)
             tiny_init(&t);
             struct report_trace trace = {"ppo", series[i], series[i], series[i]};
             struct report_timeline tl = {0, 15000000, n, series[i], series[i], &trace, 1, NULL};
-            struct report_forecast fc = {.step_us = 300000000, .n = n, .actual = series[i], .mean = series[i],
-                                         .lo80 = series[i], .hi80 = series[i], .coverage80_frac = NAN,
-                                         .coverage95_frac = NAN, .wape_frac = NAN};
+            struct report_forecast fc = {.step_us = 300000000,
+                                         .n = n,
+                                         .actual = series[i],
+                                         .mean = series[i],
+                                         .lo80 = series[i],
+                                         .hi80 = series[i],
+                                         .coverage80_frac = NAN,
+                                         .coverage95_frac = NAN,
+                                         .wape_frac = NAN};
             const double cost[] = {-1, NAN}, miss[] = {0, NAN};
             struct report_front front = {"hpa", cost, miss, 2, false};
             t.data.timeline = &tl;
@@ -165,7 +180,8 @@ TEST(decisions_beyond_the_limit_are_counted_not_listed)
     tiny_init(&t);
     static struct report_decision d[500];
     for (size_t i = 0; i < ARRAY_LEN(d); i++)
-        d[i] = (struct report_decision){.time_us = (int64_t)i * 15000000, .policy = "ppo", .units_to = 1};
+        d[i] = (struct report_decision){
+            .time_us = (int64_t)i * 15000000, .policy = "ppo", .units_to = 1};
     t.data.decisions = d;
     t.data.n_decisions = ARRAY_LEN(d);
     t.data.n_decisions_total = 57600;

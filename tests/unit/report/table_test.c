@@ -14,7 +14,8 @@ static struct table *two_rows(void)
     return t;
 }
 
-static void assert_format(const struct table *t, enum cli_format format, bool colour, const char *want)
+static void assert_format(const struct table *t, enum cli_format format, bool colour,
+                          const char *want)
 {
     struct buf out = buf_init(1 << 16);
     table_format(t, format, colour, &out);
@@ -97,7 +98,12 @@ TEST(text_width_counts_what_a_terminal_shows)
     static const struct {
         const char *text;
         size_t width;
-    } cases[] = {{"", 0}, {"abc", 3}, {"gr\xc3\xbc\xc3\x9f", 4}, {"e\xcc\x81", 1}, {"\xe6\xbc\xa2\xe5\xad\x97", 4}, {"\xff", 1}};
+    } cases[] = {{"", 0},
+                 {"abc", 3},
+                 {"gr\xc3\xbc\xc3\x9f", 4},
+                 {"e\xcc\x81", 1},
+                 {"\xe6\xbc\xa2\xe5\xad\x97", 4},
+                 {"\xff", 1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         assert_int_equal(text_width(cases[i].text), cases[i].width);
 }
@@ -105,13 +111,19 @@ TEST(text_width_counts_what_a_terminal_shows)
 TEST(text_for_a_terminal_carries_no_control_characters)
 {
     static const char *const cases[][2] = {
-        {"\033[2Jgone", "\xef\xbf\xbd[2Jgone"},           /* escape sequence */
-        {"a\tb\nc", "a b c"},                              /* breaks */
-        {"\xc2\x9b" "31m", "\xef\xbf\xbd" "31m"},          /* C1 control */
-        {"a\xe2\x80\xae" "b", "a\xef\xbf\xbd" "b"},        /* right-to-left override */
-        {"\xc3", "\xef\xbf\xbd"},                          /* cut UTF-8 */
+        {"\033[2Jgone", "\xef\xbf\xbd[2Jgone"}, /* escape sequence */
+        {"a\tb\nc", "a b c"},                   /* breaks */
+        {"\xc2\x9b"
+         "31m",
+         "\xef\xbf\xbd"
+         "31m"}, /* C1 control */
+        {"a\xe2\x80\xae"
+         "b",
+         "a\xef\xbf\xbd"
+         "b"},                                                    /* right-to-left override */
+        {"\xc3", "\xef\xbf\xbd"},                                 /* cut UTF-8 */
         {"\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"}, /* surrogate */
-        {"\xc0\xaf", "\xef\xbf\xbd\xef\xbf\xbd"},          /* overlong */
+        {"\xc0\xaf", "\xef\xbf\xbd\xef\xbf\xbd"},                 /* overlong */
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct buf out = buf_init(100);
@@ -126,7 +138,10 @@ TEST(text_for_html_is_never_markup)
     static const char *const cases[][2] = {
         {"<b>&'\"", "&lt;b&gt;&amp;&#39;&quot;"},
         {"0.6 % of 200 ms, 5 m, a %", "0.6&nbsp;% of 200&nbsp;ms, 5 m, a %"},
-        {"a\x01" "b\nc", "a\xef\xbf\xbd" "b\nc"},
+        {"a\x01"
+         "b\nc",
+         "a\xef\xbf\xbd"
+         "b\nc"},
         {"\xf5\x80\x80\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},
         {"\xe2\x89\xa4 \xf0\x9f\x98\x80", "\xe2\x89\xa4 \xf0\x9f\x98\x80"},
     };
