@@ -120,3 +120,30 @@ TEST(every_public_series_agrees_with_its_index)
         fixture_fini(&f);
     }
 }
+
+struct gap_case {
+    const char *file;
+    const char *options[5];
+    uint64_t zeros; /* turned into gaps */
+};
+
+TEST(zeros_that_are_gaps_are_barred_where_the_archive_says_so)
+{
+    static const struct gap_case cases[] = {
+        {"twitter_stream_2021_1m.csv", {"qps=messages", "per_step=qps", "zero_gap=20min"}, 19 * 28 + 2 * 29 /* every night */},
+        {"helios_earth_vcLJZ_5m.csv", {"qps=running_gpu_num+pending_gpu_num", "zero_gap=24h"}, 289},
+        {"nasa_jul95_1m.csv", {"qps=requests", "per_step=qps", "zero_gap=60min"}, 0},
+    };
+    const char *dir = test_data_dir();
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct fixture f;
+        assert_ok(fixture_import(&f, "csv", cases[i].options,
+                                 test_path("%s/autoscale-qps/%s", dir, cases[i].file)),
+                  &f.e);
+        print_message("           %s: %llu zeros, %llu barred\n", cases[i].file,
+                      (unsigned long long)f.report.tally[TALLY_ZERO_GAP].count, (unsigned long long)f.report.barred);
+        assert_int_equal(f.report.barred, f.report.tally[TALLY_ZERO_GAP].count);
+        assert_int_equal(f.report.barred, cases[i].zeros);
+        fixture_fini(&f);
+    }
+}
