@@ -1,8 +1,8 @@
 /* sim_bench.c - the capacity simulator alone: no observations, no policy, no guard.
  *
  * 64 lanes take turns on one bursty week-long trace, each with its own seed, under a size that
- * follows the load and is jittered by -3..3 units every step: about what an untrained policy does.
- */
+ * follows the load and is moved by -3..3 units.  sim_steps_per_s changes it every fourth step on
+ * average, as the out-cooldown of 60 s allows; `jitter` every step, `calm` only with the load. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +25,8 @@ struct sim_bench {
     struct capsim *lane[LANES];
     struct capacity_view view[LANES];
     int units_max;
-    int jitter; /* largest change of size per step */
+    int jitter; /* largest change of size */
+    int every;  /* steps between changes */
 };
 
 static void must(enum err_code rc, const struct err *e)
@@ -36,7 +37,7 @@ static void must(enum err_code rc, const struct err *e)
     }
 }
 
-static void setup(struct sim_bench *b, int units_max, int jitter)
+static void setup(struct sim_bench *b, int units_max, int jitter, int every)
 {
     struct err e;
     must(latency_from_erlang(40, 2, units_max, 200, &b->latency, &e), &e);
@@ -61,6 +62,7 @@ static void setup(struct sim_bench *b, int units_max, int jitter)
     }
     b->units_max = units_max;
     b->jitter = jitter;
+    b->every = every;
 }
 
 static void teardown(struct sim_bench *b)
@@ -74,6 +76,8 @@ static void teardown(struct sim_bench *b)
 
 static int wanted_size(const struct sim_bench *b, const struct capacity_view *v, uint64_t bits)
 {
+    if (bits / 64 % (uint64_t)b->every != 0)
+        return v->units_requested;
     float need = v->qps_last * (1.4f / (float)b->latency.unit_qps);
     int dither = (int)(bits % (uint64_t)(2 * b->jitter + 1)) - b->jitter;
     int want = (v->units_requested * 7 + (int)need) / 8 + dither;
@@ -103,15 +107,16 @@ int main(void)
 {
     static const struct {
         const char *name;
-        int units_max, jitter;
-    } row[] = {{"sim_steps_per_s", 64, 3},
-               {"sim_calm_steps_per_s", 64, 0},
-               {"sim_4096_units_steps_per_s", 4096, 64}};
+        int units_max, jitter, every;
+    } row[] = {{"sim_steps_per_s", 64, 3, 4},
+               {"sim_jitter_steps_per_s", 64, 3, 1},
+               {"sim_calm_steps_per_s", 64, 0, 4},
+               {"sim_4096_units_steps_per_s", 4096, 64, 4}};
     for (size_t i = 0; i < ARRAY_LEN(row); i++) {
         if (!bench_wanted(row[i].name))
             continue;
         struct sim_bench *b = mem_zero(1, sizeof *b);
-        setup(b, row[i].units_max, row[i].jitter);
+        setup(b, row[i].units_max, row[i].jitter, row[i].every);
         bench_report(row[i].name, "1/s", REPEATS, steps_per_s, b);
         teardown(b);
         mem_free(b);

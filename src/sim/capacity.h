@@ -42,6 +42,7 @@ enum {
     CAPSIM_WINDOW = 4,          /* steps in the mean that a view shows: 60 s */
     CAPSIM_TIMEOUT_STEPS_MAX = 8,
     CAPSIM_START_QUANTILES = 1024,
+    CAPSIM_NOISE_RUN = 16, /* steps of noise drawn at once */
     CAPSIM_REPAIR_STEPS_MAX = 1024,
 };
 
@@ -149,9 +150,10 @@ struct capsim {
     float backlog;                                 /* requests */
     float ar_sum, ar_carry; /* correlated noise: of this block, and what the blocks before left */
     float ar_block_sum[2];  /* of the two blocks before, newest first */
-    uint32_t noise_index;
-    int32_t ar_left; /* steps left in the noise block */
-    int32_t step;    /* next step to run */
+    float noise[CAPSIM_NOISE_RUN]; /* multipliers of this run of steps */
+    uint32_t noise_index;          /* of the next step */
+    int32_t ar_left;               /* steps left in the noise block */
+    int32_t step;                  /* next step to run */
     int32_t units_requested, units_ready, units_warming, units_failed;
     int32_t fail_phase;          /* step modulo repair_steps */
     int32_t slot, slot_steps_in; /* 15-min slot of the trace, steps since it began */

@@ -142,8 +142,8 @@ static void fill_noise(struct capsim_world *w)
 {
     const struct capsim_cfg *c = &w->cfg;
     double phi = c->noise_correlation_s > 0 ? exp(-(double)w->dt_s / c->noise_correlation_s) : 0;
-    int32_t block = (int32_t)ceil(AR_BLOCK_LOG * c->noise_correlation_s / (double)w->dt_s);
-    w->ar_block = block < 8 ? 8 : block;
+    int32_t block = (int32_t)ceil(AR_BLOCK_LOG * c->noise_correlation_s / (double)w->dt_s) - 1;
+    w->ar_block = (block / CAPSIM_NOISE_RUN + 1) * CAPSIM_NOISE_RUN;
     w->ar_decay = (float)phi;
     w->ar_gain =
         (float)sqrt(3 * (1 - phi * phi)); /* uniform innovations, unit variance in the long run */
