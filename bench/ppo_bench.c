@@ -1,6 +1,8 @@
 /* ppo_bench.c - samples per second of the PPO update: observations of 48, 7 masked actions, minibatches of 2048.
  * A sample is one row of one minibatch pass: gather, forward, loss, backward, its share of the reduction, of Adam
- * and of packing.  One thread unless the name says so. */
+ * and of packing.  One thread unless the name says so; backward products in bfloat16 with float sums, the trainer's
+ * default, unless the name says f32. */
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -43,10 +45,11 @@ static void fill(struct rollout *r, float *adv)
     }
 }
 
-static void setup(struct update_bench *b, enum nn_shape shape, struct thread_pool *pool)
+static void setup(struct update_bench *b, enum nn_shape shape, bool bf16, struct thread_pool *pool)
 {
     struct err e;
     struct nn_net_cfg cfg = nn_net_cfg_default(shape, N_OBS, N_ACTIONS, 1);
+    cfg.bf16_grad = bf16;
     struct rl_venv sizes = {.n_lanes = N_LANES, .obs_dim = N_OBS, .n_actions = N_ACTIONS};
     struct rng rng = rng_stream(1, "init");
     must(nn_net_new(&cfg, &rng, &b->net, &e), &e);
@@ -76,7 +79,7 @@ static double run_update(void *arg)
     return (double)b->rollout->n_rows * EPOCHS / (bench_now_s() - start);
 }
 
-static void bench_shape(const char *name, enum nn_shape shape, int n_threads)
+static void bench_shape(const char *name, enum nn_shape shape, bool bf16, int n_threads)
 {
     struct update_bench b = {0};
     struct thread_pool *pool = NULL;
@@ -85,7 +88,7 @@ static void bench_shape(const char *name, enum nn_shape shape, int n_threads)
         return;
     if (n_threads > 1)
         must(thread_pool_new(n_threads, &pool, &e), &e);
-    setup(&b, shape, pool);
+    setup(&b, shape, bf16, pool);
     bench_report(name, "1/s", REPEATS, run_update, &b);
     ppo_update_fini(&b.update);
     rollout_free(b.rollout);
@@ -96,11 +99,14 @@ static void bench_shape(const char *name, enum nn_shape shape, int n_threads)
 
 int main(void)
 {
-    bench_shape("ppo_update_separate_per_s", NN_SEPARATE, 1);
-    bench_shape("ppo_update_shared_per_s", NN_SHARED, 1);
-    bench_shape("ppo_update_lstm_per_s", NN_LSTM, 1);
-    bench_shape("ppo_update_separate_2_threads_per_s", NN_SEPARATE, 2);
-    bench_shape("ppo_update_shared_2_threads_per_s", NN_SHARED, 2);
-    bench_shape("ppo_update_lstm_2_threads_per_s", NN_LSTM, 2);
+    bench_shape("ppo_update_separate_per_s", NN_SEPARATE, true, 1);
+    bench_shape("ppo_update_shared_per_s", NN_SHARED, true, 1);
+    bench_shape("ppo_update_lstm_per_s", NN_LSTM, true, 1);
+    bench_shape("ppo_update_separate_f32_per_s", NN_SEPARATE, false, 1);
+    bench_shape("ppo_update_shared_f32_per_s", NN_SHARED, false, 1);
+    bench_shape("ppo_update_lstm_f32_per_s", NN_LSTM, false, 1);
+    bench_shape("ppo_update_separate_2_threads_per_s", NN_SEPARATE, true, 2);
+    bench_shape("ppo_update_shared_2_threads_per_s", NN_SHARED, true, 2);
+    bench_shape("ppo_update_lstm_2_threads_per_s", NN_LSTM, true, 2);
     return 0;
 }

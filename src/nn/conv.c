@@ -75,7 +75,7 @@ void conv_backward(const struct conv *c, const float *unfolded, int height, int 
 {
     struct tap tap[TAPS_MAX];
     dense_backward(&c->dense, unfolded, row_width(c), NN_LINEAR, dy, ldy, height * width, dx ? dunfolded : NULL,
-                   row_width(c), grad);
+                   row_width(c), grad, NULL);
     if (!dx)
         return;
     memset(dx, 0, (size_t)height * (size_t)width * ldx * sizeof(float));

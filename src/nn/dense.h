@@ -21,6 +21,12 @@ struct dense {
     float *panels_t; /* W transposed, for dx */
     float *bias;    /* padded to 16 */
     float *columns; /* thin layers: W transposed, rows of n_in floats padded to 16 */
+    float *pairs_t; /* panels_t in bfloat16 pairs */
+};
+
+/* Scratch of backward products in bfloat16 pairs (gemm.h): [rows][padded width] floats each. */
+struct dense_pairs {
+    float *x, *dy, *dy_near;
 };
 
 /* Declares the parameters "<name>.weight" and "<name>.bias". */
@@ -33,9 +39,10 @@ void dense_pack(struct dense *d, const struct nn_params *p);
 /* y[n][ldy] from x[n][ldx].  x may be unpadded and of any stride: only n_in columns of it are read,
  * except by layers of one or two outputs, which read to the padded width. */
 void dense_forward(const struct dense *d, const float *x, size_t ldx, int n, float *y, size_t ldy);
-/* Adds the weight gradient of n rows to grad.  If dx is not NULL: dx = (dy W^T) * x_act'(x). */
+/* Adds the weight gradient of n rows to grad.  If dx is not NULL: dx = (dy W^T) * x_act'(x).
+ * pairs: NULL for products in float, else for products in bfloat16 with sums in float (heads stay in float). */
 void dense_backward(const struct dense *d, const float *x, size_t ldx, enum nn_act x_act, const float *dy,
-                    size_t ldy, int n, float *dx, size_t lddx, float *grad);
+                    size_t ldy, int n, float *dx, size_t lddx, float *grad, const struct dense_pairs *pairs);
 size_t dense_grad_size(const struct dense *d); /* a multiple of 16 */
 /* params.grad of this layer = grad. */
 void dense_grad_unpack(const struct dense *d, const float *grad, struct nn_params *p);

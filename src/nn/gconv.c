@@ -93,9 +93,9 @@ void gconv_backward(const struct gconv *g, const struct gconv_graph *graph, cons
                     float *grad)
 {
     int n = graph->n_nodes, in = gemm_pad(g->self.n_in);
-    dense_backward(&g->self, x, ldx, NN_LINEAR, dy, ldy, n, dx, ldx, grad);
+    dense_backward(&g->self, x, ldx, NN_LINEAR, dy, ldy, n, dx, ldx, grad, NULL);
     dense_backward(&g->near, near, ldx, NN_LINEAR, dy, ldy, n, dx ? dnear : NULL, ldx,
-                   grad + dense_grad_size(&g->self));
+                   grad + dense_grad_size(&g->self), NULL);
     if (!dx)
         return;
     for (int k = 0; k < graph->n_edges; k++) {

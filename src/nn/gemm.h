@@ -18,6 +18,7 @@
 #ifndef NN_GEMM_H
 #define NN_GEMM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 enum gemm_init { GEMM_ZERO, GEMM_BIAS, GEMM_ADD };
@@ -34,6 +35,7 @@ struct gemm {
     enum gemm_init init;
     enum gemm_end end;
     const float *bias; /* [n], GEMM_BIAS */
+    bool pairs;        /* a and b hold pairs of bfloat16 along k (see below); k, a_k and b_k count pairs */
     const float *h;    /* [m][h_m], the activations whose derivative multiplies, GEMM_*_GRAD */
     size_t h_m;
 };
@@ -49,5 +51,18 @@ static inline int gemm_pad(int n)
 /* Packs w[k][n] (row stride ld; transposed: w[n][k]) into panels of k * gemm_pad(n) floats. */
 void gemm_pack(const float *w, int k, int n, size_t ld, float *panels);
 void gemm_pack_transposed(const float *w, int k, int n, size_t ld, float *panels);
+
+/* Pairs.  Where the CPU has AVX512-BF16 one instruction multiplies two bfloat16 pairs into a float sum, twice the
+ * products of a fused multiply-add.  Rounding to bfloat16 (8 bits, relative 2^-9) is too coarse for outputs,
+ * but not for the products of a gradient, whose sampling noise is far larger; sums stay in float.
+ *
+ *   by weight   A and B: two consecutive rows in one,   out[ceil(rows / 2)][ld]    gemm_pairs_rows
+ *   by input    A: neighbours of a row in one,          out[rows][ld]              gemm_pairs_neighbours
+ *               B: panels, two consecutive rows in one                              gemm_pairs_panels
+ *
+ * A missing second row or neighbour counts as zero.  ld of the outputs in floats (each holds a pair). */
+void gemm_pairs_rows(const float *x, size_t ldx, int rows, int width, float *out, size_t ld);
+void gemm_pairs_neighbours(const float *x, size_t ldx, int rows, int width, float *out, size_t ld);
+void gemm_pairs_panels(const float *panels, int k, int n, float *out);
 
 #endif

@@ -28,9 +28,10 @@ enum err_code lstm_alloc(struct lstm *l, struct err *e)
     l->panels_x = try_zero_aligned(in * gates, sizeof(float));
     l->panels_h = try_zero_aligned(h * gates, sizeof(float));
     l->panels_ht = try_zero_aligned(h * gates, sizeof(float));
+    l->pairs_ht = try_zero_aligned(h * gates, sizeof(float));
     l->bias = try_zero_aligned(gates, sizeof(float));
     l->ordered = try_zero_aligned((in > h ? in : h) * gates, sizeof(float));
-    if (!l->panels_x || !l->panels_h || !l->panels_ht || !l->bias || !l->ordered)
+    if (!l->panels_x || !l->panels_h || !l->panels_ht || !l->pairs_ht || !l->bias || !l->ordered)
         return err_set(e, ERR_NOMEM, "LSTM layer %d x %d", l->n_in, l->n_hidden);
     return ERR_OK;
 }
@@ -40,6 +41,7 @@ void lstm_fini(struct lstm *l)
     mem_free(l->panels_x);
     mem_free(l->panels_h);
     mem_free(l->panels_ht);
+    mem_free(l->pairs_ht);
     mem_free(l->bias);
     mem_free(l->ordered);
     *l = (struct lstm){0};
@@ -86,6 +88,7 @@ void lstm_pack(struct lstm *l, const struct nn_params *p)
     order_columns(nn_params_value(p, l->wh), h, h, l->ordered);
     gemm_pack(l->ordered, h, width, (size_t)width, l->panels_h);
     gemm_pack_transposed(l->ordered, width, h, (size_t)width, l->panels_ht);
+    gemm_pairs_panels(l->panels_ht, width, h, l->pairs_ht);
     order_columns(nn_params_value(p, l->b), 1, h, l->bias);
 }
 
@@ -178,11 +181,20 @@ static void step_backward(const struct lstm *l, struct lstm_trace *t, size_t s)
     }
     if (s == 0)
         return; /* truncation: nothing flows into the state the sequence started from */
-    gemm_run(&(struct gemm){
+    struct gemm g = {
         .m = t->n_seq, .n = l->n_hidden, .k = (int)width,
         .a = t->gates + s * rows * width, .a_m = width, .a_k = 1, .b = l->panels_ht,
         .c = t->dh_prev, .c_m = hidden,
-    });
+    };
+    if (t->pairs_in) {
+        gemm_pairs_neighbours(g.a, width, t->n_seq, (int)width, t->pairs_gates, width / 2);
+        g.pairs = true;
+        g.k = (int)width / 2;
+        g.a = t->pairs_gates;
+        g.a_m = width / 2;
+        g.b = l->pairs_ht;
+    }
+    gemm_run(&g);
     for (size_t r = 0; r < rows; r++)
         if (t->reset[s * rows + r]) {
             memset(t->dh_prev + r * hidden, 0, hidden * sizeof(float));
@@ -190,17 +202,29 @@ static void step_backward(const struct lstm *l, struct lstm_trace *t, size_t s)
         }
 }
 
-static void weight_grad(const float *in, size_t ld, int n_in, const float *dgates, size_t width, int rows,
-                        float *grad)
+static void weight_grad(const struct lstm_trace *t, const float *in, size_t ld, int n_in, size_t width, float *grad)
 {
-    enum { CHUNK = 64 }; /* rows whose derivatives of one panel fit the L1 cache */
-    for (int r = 0; r < rows; r += CHUNK)
-        gemm_run(&(struct gemm){
-            .m = n_in, .n = (int)width, .k = rows - r < CHUNK ? rows - r : CHUNK,
+    int rows = t->n_seq * t->n_steps;
+    size_t ld_pairs = (size_t)gemm_pad(n_in);
+    for (int r = 0; r < rows; r += LSTM_CHUNK) {
+        int n = rows - r < LSTM_CHUNK ? rows - r : LSTM_CHUNK;
+        struct gemm g = {
+            .m = n_in, .n = (int)width, .k = n,
             .a = in + (size_t)r * ld, .a_m = 1, .a_k = ld,
-            .b = dgates + (size_t)r * width, .b_k = width,
+            .b = t->gates + (size_t)r * width, .b_k = width,
             .c = grad, .c_m = width, .init = GEMM_ADD,
-        });
+        };
+        if (t->pairs_in) {
+            gemm_pairs_rows(g.a, ld, n, (int)ld_pairs, t->pairs_in, ld_pairs);
+            gemm_pairs_rows(g.b, width, n, (int)width, t->pairs_gates, width);
+            g.pairs = true;
+            g.k = (n + 1) / 2;
+            g.a = t->pairs_in;
+            g.a_k = ld_pairs;
+            g.b = t->pairs_gates;
+        }
+        gemm_run(&g);
+    }
 }
 
 void lstm_backward(const struct lstm *l, struct lstm_trace *t, float *grad)
@@ -212,8 +236,8 @@ void lstm_backward(const struct lstm *l, struct lstm_trace *t, float *grad)
     for (int s = t->n_steps - 1; s >= 0; s--)
         step_backward(l, t, (size_t)s);
     float *grad_h = grad + (size_t)l->n_in * width, *grad_b = grad_h + hidden * width;
-    weight_grad(t->x, t->ldx, l->n_in, t->gates, width, rows, grad);
-    weight_grad(t->h_in, hidden, l->n_hidden, t->gates, width, rows, grad_h);
+    weight_grad(t, t->x, t->ldx, l->n_in, width, grad);
+    weight_grad(t, t->h_in, hidden, l->n_hidden, width, grad_h);
     for (size_t j = 0; j < width; j += VEC) {
         v16 sum = v16_load(grad_b + j);
         for (size_t r = 0; r < (size_t)rows; r++)

@@ -17,7 +17,7 @@
 struct lstm {
     int n_in, n_hidden; /* n_hidden: a multiple of 16 */
     int wx, wh, b;      /* parameter indices */
-    float *panels_x, *panels_h, *panels_ht, *bias; /* packed, owned */
+    float *panels_x, *panels_h, *panels_ht, *pairs_ht, *bias; /* packed, owned */
     float *ordered;     /* scratch of packing: reordered columns */
 };
 
@@ -33,7 +33,10 @@ struct lstm_trace {
     float *h;             /* [rows][H], output */
     float *dh;            /* [rows][H], derivative by output, given; overwritten */
     float *dc, *dh_prev;  /* [n_seq][H] scratch */
+    float *pairs_in;      /* bfloat16 pairs for backward products (gemm.h), or NULL for products in float: */
+    float *pairs_gates;   /*   LSTM_CHUNK rows of the wider input, and of 4 H */
 };
+enum { LSTM_CHUNK = 64 }; /* rows whose derivatives of one panel fit the L1 cache */
 
 void lstm_declare(struct lstm *l, struct nn_params *p, const char *name, int n_in, int n_hidden);
 NODISCARD enum err_code lstm_alloc(struct lstm *l, struct err *e);

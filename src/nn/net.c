@@ -42,6 +42,7 @@ struct nn_ws {
     float *x;       /* [rows][padded n_obs] */
     int32_t *row;   /* [rows] */
     struct chain_ws chain[2];
+    struct dense_pairs pairs; /* bf16_grad */
     struct lstm_trace trace; /* NN_LSTM; buffers owned here */
     uint8_t *reset;
     int max_rows;
@@ -267,6 +268,21 @@ static bool trace_alloc(struct nn_ws *ws, int rows, int hidden)
            ws_floats(&t->dh_prev, TILE_SEQS, hidden);
 }
 
+static bool pairs_alloc(struct nn_ws *ws, const struct nn_net_cfg *c, int rows)
+{
+    int width = gemm_pad(c->n_obs > c->n_hidden ? c->n_obs : c->n_hidden);
+    if (c->n_dense > width)
+        width = gemm_pad(c->n_dense);
+    if (c->n_actions + c->n_values > width)
+        width = gemm_pad(c->n_actions + c->n_values);
+    bool ok = ws_floats(&ws->pairs.x, rows, width) && ws_floats(&ws->pairs.dy, rows, width) &&
+              ws_floats(&ws->pairs.dy_near, rows, width);
+    if (c->shape == NN_LSTM)
+        ok = ok && ws_floats(&ws->trace.pairs_in, LSTM_CHUNK, width) &&
+             ws_floats(&ws->trace.pairs_gates, LSTM_CHUNK, 4 * c->n_hidden);
+    return ok;
+}
+
 static bool ws_alloc(struct nn_ws *ws, const struct nn_net *net)
 {
     int rows = net->cfg.shape == NN_LSTM ? TILE_SEQS * NN_STEPS_MAX : TILE_ROWS;
@@ -275,6 +291,8 @@ static bool ws_alloc(struct nn_ws *ws, const struct nn_net *net)
     ws->grad = try_zero_aligned(net->grad_size, sizeof(float));
     ws->row = try_zero((size_t)rows, sizeof *ws->row);
     if (!ws->grad || !ws->row || !ws_floats(&ws->x, rows, gemm_pad(net->cfg.n_obs)))
+        return false;
+    if (net->cfg.bf16_grad && !pairs_alloc(ws, &net->cfg, rows))
         return false;
     if (net->cfg.shape == NN_LSTM && !trace_alloc(ws, rows, net->cfg.n_hidden))
         return false;
@@ -304,7 +322,8 @@ void nn_ws_free(struct nn_ws *ws)
     if (!ws)
         return;
     struct lstm_trace *t = &ws->trace;
-    float *buffer[] = {t->h_in, t->c_in, t->tanh_c, t->h, t->dh, t->gates, t->dc, t->dh_prev, ws->grad, ws->x};
+    float *buffer[] = {t->h_in, t->c_in, t->tanh_c, t->h, t->dh, t->gates, t->dc, t->dh_prev, t->pairs_in,
+                       t->pairs_gates, ws->pairs.x, ws->pairs.dy, ws->pairs.dy_near, ws->grad, ws->x};
     for (size_t i = 0; i < ARRAY_LEN(buffer); i++)
         mem_free(buffer[i]);
     for (int c = 0; c < 2; c++)
@@ -399,7 +418,8 @@ void nn_net_forward(const struct nn_net *net, struct nn_ws *ws, const float *obs
 /* ---- backward --------------------------------------------------------------------------------- */
 
 static void chain_backward(const struct chain *ch, struct chain_ws *w, const float *x, size_t ldx,
-                           enum nn_act x_act, int n, float *dx, size_t lddx, float *grad)
+                           enum nn_act x_act, int n, float *dx, size_t lddx, float *grad,
+                           const struct dense_pairs *pairs)
 {
     for (int i = 0; i < ch->n; i++)
         grad += dense_grad_size(&ch->layer[i]);
@@ -409,10 +429,15 @@ static void chain_backward(const struct chain *ch, struct chain_ws *w, const flo
         grad -= dense_grad_size(d);
         if (i > 0)
             dense_backward(d, w->y[i - 1], below, ch->layer[i - 1].act, w->dy[i], ldy, n, w->dy[i - 1], below,
-                           grad);
+                           grad, pairs);
         else
-            dense_backward(d, x, ldx, x_act, w->dy[i], ldy, n, dx, lddx, grad);
+            dense_backward(d, x, ldx, x_act, w->dy[i], ldy, n, dx, lddx, grad, pairs);
     }
+}
+
+static const struct dense_pairs *pairs_of(const struct nn_net *net, const struct nn_ws *ws)
+{
+    return net->cfg.bf16_grad ? &ws->pairs : NULL;
 }
 
 static size_t chain_grad_size(const struct chain *ch)
@@ -428,26 +453,47 @@ static int32_t first_row(const struct nn_batch *b, int i)
     return b->first ? b->first[i] : i;
 }
 
+static void copy_floats(float *to, const float *from, int n)
+{
+    int j = 0;
+    for (; j + VEC <= n; j += VEC)
+        v16_store(to + j, v16_load(from + j));
+    for (; j < n; j++)
+        to[j] = from[j];
+}
+
 static void gather_row(const struct nn_net *net, struct nn_ws *ws, const struct nn_batch *b, int at, int32_t row)
 {
     ws->row[at] = row;
-    memcpy(ws->x + (size_t)at * (size_t)gemm_pad(net->cfg.n_obs), b->obs + (size_t)row * b->obs_stride,
-           (size_t)net->cfg.n_obs * sizeof(float));
+    copy_floats(ws->x + (size_t)at * (size_t)gemm_pad(net->cfg.n_obs), b->obs + (size_t)row * b->obs_stride,
+                net->cfg.n_obs);
+}
+
+/* Shuffled rows defeat the hardware's prediction: ask for a row of the next tile while this one is copied. */
+static void prefetch_row(const struct nn_net *net, const struct nn_batch *b, int i)
+{
+    if (i >= b->n)
+        return;
+    const float *row = b->obs + (size_t)first_row(b, i) * b->obs_stride;
+    for (int j = 0; j < net->cfg.n_obs; j += VEC)
+        __builtin_prefetch(row + j);
 }
 
 static void grad_rows(const struct nn_net *net, struct nn_ws *ws, const struct nn_batch *b, int begin, int n,
                       nn_loss_fn *loss, void *ctx)
 {
     size_t ldx = (size_t)gemm_pad(net->cfg.n_obs);
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
         gather_row(net, ws, b, i, first_row(b, begin + i));
+        prefetch_row(net, b, begin + i + TILE_ROWS);
+    }
     for (int c = 0; c < net->n_chains; c++)
         chain_forward(&net->chain[c], &ws->chain[c], ws->x, ldx, n);
     struct nn_tile tile = tile_of(net, ws, n);
     loss(ctx, &tile);
     float *grad = ws->grad;
     for (int c = 0; c < net->n_chains; c++) {
-        chain_backward(&net->chain[c], &ws->chain[c], ws->x, ldx, NN_LINEAR, n, NULL, 0, grad);
+        chain_backward(&net->chain[c], &ws->chain[c], ws->x, ldx, NN_LINEAR, n, NULL, 0, grad, pairs_of(net, ws));
         grad += chain_grad_size(&net->chain[c]);
     }
 }
@@ -486,7 +532,7 @@ static void grad_sequences(const struct nn_net *net, struct nn_ws *ws, const str
     struct nn_tile tile = tile_of(net, ws, rows);
     loss(ctx, &tile);
     float *chain_grad = ws->grad + lstm_grad_size(&net->lstm);
-    chain_backward(&net->chain[0], &ws->chain[0], t->h, h, NN_LINEAR, rows, t->dh, h, chain_grad);
+    chain_backward(&net->chain[0], &ws->chain[0], t->h, h, NN_LINEAR, rows, t->dh, h, chain_grad, pairs_of(net, ws));
     lstm_backward(&net->lstm, t, ws->grad);
 }
 

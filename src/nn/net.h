@@ -46,6 +46,7 @@ struct nn_net_cfg {
     int n_values;     /* outputs of the second head, 0..8; e.g. 2: reward and constraint critic */
     int n_hidden;     /* 8..512; the LSTM needs a multiple of 16 */
     int n_dense;      /* NN_LSTM: width after the LSTM, default 32 */
+    bool bf16_grad;   /* products of the backward pass in bfloat16, sums in float (gemm.h); default false */
     float head_gain;  /* orthogonal gain of the action head: 0.01 for policies, 1 for Q values */
 };
 struct nn_net_cfg nn_net_cfg_default(enum nn_shape shape, int n_obs, int n_actions, int n_values);

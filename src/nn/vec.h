@@ -101,6 +101,55 @@ VEC_INLINE v16 v16_sqrt(v16 x)
 #endif
 }
 
+/* ---- bfloat16 pairs: lane = low half, high half; both rounded to nearest even --------------------- */
+
+VEC_INLINE v16i v16_round_bf16(v16 x) /* in the upper half of each lane */
+{
+    v16i u = (v16i)x;
+    return (u + 0x7fff + ((u >> 16) & 1)) & (int32_t)0xffff0000;
+}
+
+VEC_INLINE v16 v16_pair(v16 low, v16 high)
+{
+#if defined(__AVX512BF16__) && defined(__AVX512BW__)
+    static const uint16_t interleave[32] __attribute__((aligned(64))) = {
+        0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
+        8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+    __m512i halves = (__m512i)_mm512_cvtne2ps_pbh((__m512)high, (__m512)low);
+    return (v16)_mm512_permutexvar_epi16(_mm512_load_si512(interleave), halves);
+#else
+    return (v16)(v16_round_bf16(high) | ((v16_round_bf16(low) >> 16) & 0xffff));
+#endif
+}
+
+/* 32 consecutive floats as 16 pairs of neighbours. */
+VEC_INLINE v16 v16_pair_neighbours(v16 first, v16 second)
+{
+#if defined(__AVX512BF16__)
+    return (v16)_mm512_cvtne2ps_pbh((__m512)second, (__m512)first);
+#else
+    v16 y;
+    v16i a = v16_round_bf16(first), b = v16_round_bf16(second);
+    for (int k = 0; k < VEC / 2; k++) {
+        ((int32_t *)&y)[k] = a[2 * k + 1] | (int32_t)((uint32_t)a[2 * k] >> 16);
+        ((int32_t *)&y)[k + VEC / 2] = b[2 * k + 1] | (int32_t)((uint32_t)b[2 * k] >> 16);
+    }
+    return y;
+#endif
+}
+
+/* sum + a.low * b.low + a.high * b.high, products exact, sums in float. */
+VEC_INLINE v16 v16_dot_pairs(v16 sum, v16 a, v16 b)
+{
+#if defined(__AVX512BF16__)
+    return (v16)_mm512_dpbf16_ps((__m512)sum, (__m512bh)a, (__m512bh)b);
+#else
+    v16i high = v16i_set((int32_t)0xffff0000);
+    sum = v16_fma((v16)((v16i)a << 16), (v16)((v16i)b << 16), sum);
+    return v16_fma((v16)((v16i)a & high), (v16)((v16i)b & high), sum);
+#endif
+}
+
 /* Sum of the lanes, pairwise in a fixed tree. */
 VEC_INLINE float v16_sum(v16 x)
 {

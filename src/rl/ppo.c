@@ -24,6 +24,7 @@ const struct ppo_field ppo_fields[] = {
     FIELD(PPO_FLOAT, lr_final, 0, 1),
     FIELD(PPO_FLOAT, clip, 1e-3, 1),
     FIELD(PPO_FLOAT, value_clip, 0, 1e6),
+    FIELD(PPO_BOOL, bf16_grad, 0, 1),
     FIELD(PPO_FLOAT, value_coef, 0, 100),
     FIELD(PPO_FLOAT, entropy, 0, 10),
     FIELD(PPO_FLOAT, entropy_final, 0, 10),
@@ -61,6 +62,7 @@ struct ppo_cfg ppo_cfg_default(void)
         .lr = 3e-4f,
         .lr_final = 0.0f,
         .clip = 0.2f,
+        .bf16_grad = true,
         .value_coef = 0.5f,
         .entropy = 0.01f,
         .entropy_final = 0.0f,
@@ -129,6 +131,7 @@ static enum err_code make_net(struct ppo *p, struct err *e)
     struct nn_net_cfg cfg =
         nn_net_cfg_default(c->shape, p->venv->obs_dim, p->venv->n_actions, c->constrained ? 2 : 1);
     cfg.n_hidden = c->n_hidden;
+    cfg.bf16_grad = c->bf16_grad;
     enum err_code rc = nn_net_new(&cfg, &rng, &p->net, e);
     if (rc)
         return rc;

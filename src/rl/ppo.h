@@ -38,6 +38,7 @@ struct ppo_cfg {
     float lr, lr_final;    /* 3e-4 -> 0 linearly */
     float clip;            /* 0.2 */
     float value_clip;      /* 0: off */
+    bool bf16_grad;        /* true: backward products in bfloat16, sums in float (nn/gemm.h) */
     float value_coef;      /* 0.5 */
     float entropy, entropy_final; /* 0.01 -> 0 */
     float max_grad_norm;   /* 0.5 */
