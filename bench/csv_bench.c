@@ -1,9 +1,11 @@
-/* csv_bench.c - reading: CSV rows per second from file to cleaned history, and opening a history file.
+/* csv_bench.c - reading: CSV rows per second from file to cleaned history, and opening a history
+ * file.
  *
  *   csv_rows_per_s          two columns, epoch seconds and a number of 6 decimals
  *   csv_local_rows_per_s    the same with "YYYY-MM-DD HH:MM:SS" in Europe/Berlin
  *   csv_wide_rows_per_s     13 columns, 10 of them mapped
- *   history_open_ms         90 days x 15 s x every field, all checks included (file in the page cache) */
+ *   history_open_ms         90 days x 15 s x every field, all checks included (file in the page
+ * cache) */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,9 +89,10 @@ static void write_two_columns(const char *path, bool local)
 static void write_wide(const char *path)
 {
     FILE *f = create(path);
-    (void)fputs("time,note,gpu_util,gpu_mem_util,cpu_util,mem_util,qps,p50_latency_ms,p99_latency_ms,"
-                "queue_len,units_ready,units_total,zone\n",
-                f);
+    (void)fputs(
+        "time,note,gpu_util,gpu_mem_util,cpu_util,mem_util,qps,p50_latency_ms,p99_latency_ms,"
+        "queue_len,units_ready,units_total,zone\n",
+        f);
     for (int i = 0; i < WIDE_ROWS; i++) {
         (void)fprintf(f, "%lld,x", (long long)(START_S + 15 * (int64_t)i));
         for (int k = 0; k < FIELD_COUNT; k++)
@@ -138,15 +141,18 @@ int main(void)
     (void)snprintf(path, sizeof path, "%s/in", dir);
     if (bench_wanted("csv_rows_per_s")) {
         write_two_columns(path, false);
-        bench_report("csv_rows_per_s", "1/s", 9, import_rows, &(struct csv_case){epoch, path, ROWS});
+        bench_report("csv_rows_per_s", "1/s", 9, import_rows,
+                     &(struct csv_case){epoch, path, ROWS});
     }
     if (bench_wanted("csv_local_rows_per_s")) {
         write_two_columns(path, true);
-        bench_report("csv_local_rows_per_s", "1/s", 5, import_rows, &(struct csv_case){local, path, ROWS});
+        bench_report("csv_local_rows_per_s", "1/s", 5, import_rows,
+                     &(struct csv_case){local, path, ROWS});
     }
     if (bench_wanted("csv_wide_rows_per_s")) {
         write_wide(path);
-        bench_report("csv_wide_rows_per_s", "1/s", 5, import_rows, &(struct csv_case){wide, path, WIDE_ROWS});
+        bench_report("csv_wide_rows_per_s", "1/s", 5, import_rows,
+                     &(struct csv_case){wide, path, WIDE_ROWS});
     }
     if (bench_wanted("history_open_ms")) {
         write_history(path);

@@ -98,10 +98,10 @@ static enum raw_combine in_step_rule(const struct raw_series *s, const struct gr
     return g->coarse && s->in_step == RAW_LAST ? RAW_MEAN : s->in_step;
 }
 
-/* Walks the steps of a sorted series: *at is the next sample; *v is the value of one whole step, NaN when
- * none of its rows has one. */
-static int64_t next_step(struct raw *r, const struct raw_series *s, const struct grid *g, size_t *at,
-                         double *v)
+/* Walks the steps of a sorted series: *at is the next sample; *v is the value of one whole step,
+ * NaN when none of its rows has one. */
+static int64_t next_step(struct raw *r, const struct raw_series *s, const struct grid *g,
+                         size_t *at, double *v)
 {
     enum raw_combine how = in_step_rule(s, g);
     int64_t index = grid_index(g, s->s[*at].t_us);
@@ -120,8 +120,8 @@ static int64_t next_step(struct raw *r, const struct raw_series *s, const struct
     return index;
 }
 
-static void add_series(struct raw *r, const struct raw_series *s, const struct grid *g, int64_t first,
-                       bool fill, struct acc *a)
+static void add_series(struct raw *r, const struct raw_series *s, const struct grid *g,
+                       int64_t first, bool fill, struct acc *a)
 {
     double k = per_second(s, g), v_prev = 0;
     int64_t i_prev = -1;
@@ -141,7 +141,8 @@ static void add_series(struct raw *r, const struct raw_series *s, const struct g
     }
 }
 
-static void acc_write(struct raw *r, const struct acc *a, enum field f, bool absent_is_zero, float *col)
+static void acc_write(struct raw *r, const struct acc *a, enum field f, bool absent_is_zero,
+                      float *col)
 {
     for (int64_t i = 0; i < a->len; i++) {
         double v = a->n[i] && a->how == RAW_MEAN ? a->v[i] / a->n[i] : a->v[i];
@@ -161,8 +162,8 @@ static enum err_code add_field(struct raw *r, enum field f, const struct grid *g
         n_series += r->series[i].field == f && r->series[i].n > 0;
     a->how = n_series > 1 ? r->across[f] : RAW_LAST;
     if (n_series > 1 && a->how == RAW_LAST)
-        return err_set(e, ERR_INVAL, "%s: %zu series and no rule to combine them", field_get(f)->name,
-                       n_series);
+        return err_set(e, ERR_INVAL, "%s: %zu series and no rule to combine them",
+                       field_get(f)->name, n_series);
     memset(a->n, 0, (size_t)a->len * sizeof *a->n);
     for (size_t i = 0; i < r->n_series; i++) {
         const struct raw_series *s = &r->series[i];
@@ -309,8 +310,8 @@ static void drop_edges(struct raw *r, const struct grid *g, struct span *sp)
     }
 }
 
-static enum err_code fill_columns(struct raw *r, const struct grid *g, int64_t first, struct history *h,
-                                  struct err *e)
+static enum err_code fill_columns(struct raw *r, const struct grid *g, int64_t first,
+                                  struct history *h, struct err *e)
 {
     struct acc a = {.len = h->n};
     enum err_code rc = ERR_OK;
@@ -334,8 +335,8 @@ static bool is_event_log(const struct raw *r)
     return false;
 }
 
-static enum err_code make_grid(const struct clean_cfg *cfg, struct raw *r, bool events, struct grid *g,
-                               struct err *e)
+static enum err_code make_grid(const struct clean_cfg *cfg, struct raw *r, bool events,
+                               struct grid *g, struct err *e)
 {
     if (!events)
         return grid_find(r, cfg->step_us, cfg->stamps_end, g, e);
@@ -358,7 +359,8 @@ static void note_grid(struct raw *r, const struct grid *g)
     char native[32], step[32];
     opt_format_duration(g->native_us, native);
     opt_format_duration(g->step_us, step);
-    report_note(&r->report, "step %s is coarser than the data's %s: each is the mean of its samples", step,
+    report_note(&r->report,
+                "step %s is coarser than the data's %s: each is the mean of its samples", step,
                 native);
 }
 

@@ -11,12 +11,13 @@ struct csv_reader {
     struct file_reader *file;
     char delim;
     uint64_t row_line;
-    bool held;         /* `line` was read ahead to choose the delimiter */
+    bool held; /* `line` was read ahead to choose the delimiter */
     const char *line;
     size_t n;
-    struct buf joined;    /* a row that spans lines; does not move while it grows */
-    struct buf unquoted;  /* cells that held doubled quotes; does not move while a row is cut */
-    size_t cell_at, cell_no, scanned; /* where cutting stopped at an open quote: each byte is seen once */
+    struct buf joined;   /* a row that spans lines; does not move while it grows */
+    struct buf unquoted; /* cells that held doubled quotes; does not move while a row is cut */
+    size_t cell_at, cell_no,
+        scanned; /* where cutting stopped at an open quote: each byte is seen once */
 };
 
 static bool is_blank(char c)
@@ -61,8 +62,7 @@ static enum err_code first_line(struct csv_reader *r, struct err *e)
     if (rc || !r->line)
         return rc;
     if (r->n >= 2 && (memcmp(r->line, "\xff\xfe", 2) == 0 || memcmp(r->line, "\xfe\xff", 2) == 0))
-        return err_set(e, ERR_PARSE, "%s: UTF-16 text: convert it to UTF-8 first",
-                       csv_path(r));
+        return err_set(e, ERR_PARSE, "%s: UTF-16 text: convert it to UTF-8 first", csv_path(r));
     if (memchr(r->line, 0, r->n))
         return err_set(e, ERR_PARSE, "%s: not text: the first line holds a NUL byte", csv_path(r));
     if (r->n >= 3 && memcmp(r->line, bom, 3) == 0) {
@@ -75,7 +75,8 @@ static enum err_code first_line(struct csv_reader *r, struct err *e)
     return ERR_OK;
 }
 
-enum err_code csv_open(const char *path, uint64_t cap, char delim, struct csv_reader **out, struct err *e)
+enum err_code csv_open(const char *path, uint64_t cap, char delim, struct csv_reader **out,
+                       struct err *e)
 {
     struct csv_reader *r = mem_zero(1, sizeof *r);
     *out = NULL;
@@ -113,7 +114,8 @@ const char *csv_path(const struct csv_reader *r)
     return file_reader_path(r->file);
 }
 
-/* Position behind the closing quote at or after s[i] (inside quotes), or n + 1 when there is none. */
+/* Position behind the closing quote at or after s[i] (inside quotes), or n + 1 when there is none.
+ */
 static size_t close_quote(const char *s, size_t n, size_t i)
 {
     while (i < n) {
@@ -165,7 +167,8 @@ static bool cut_quoted(struct csv_reader *r, size_t *i, struct csv_cell *c)
     if (end > r->n)
         return false;
     *c = (struct csv_cell){r->line + *i + 1, end - *i - 2};
-    while (end < r->n && r->line[end] != r->delim) /* text behind a closing quote is not part of the cell */
+    while (end < r->n &&
+           r->line[end] != r->delim) /* text behind a closing quote is not part of the cell */
         end++;
     *i = end;
     return true;
@@ -225,8 +228,8 @@ static enum err_code join_line(struct csv_reader *r, struct err *e)
         return rc;
     if (!more || r->joined.n + n >= FILE_LINE_MAX)
         return err_set(e, more ? ERR_LIMIT : ERR_PARSE,
-                       "%s: the quote opened at line %" PRIu64 " is not closed%s", csv_path(r), r->row_line,
-                       more ? " within 1 MiB" : "");
+                       "%s: the quote opened at line %" PRIu64 " is not closed%s", csv_path(r),
+                       r->row_line, more ? " within 1 MiB" : "");
     buf_char(&r->joined, '\n');
     buf_add(&r->joined, more, n);
     r->line = r->joined.p;
@@ -234,7 +237,8 @@ static enum err_code join_line(struct csv_reader *r, struct err *e)
     return buf_check(&r->joined, e);
 }
 
-enum err_code csv_next(struct csv_reader *r, struct csv_cell *cells, size_t max, size_t *n, struct err *e)
+enum err_code csv_next(struct csv_reader *r, struct csv_cell *cells, size_t max, size_t *n,
+                       struct err *e)
 {
     *n = 0;
     enum err_code rc = next_line(r, e);

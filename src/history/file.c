@@ -76,7 +76,8 @@ static uint64_t column_offset(const struct file_header *h, uint64_t i)
     return h->data_offset + i * aligned((uint64_t)h->n * sizeof(float));
 }
 
-/* ---- values ------------------------------------------------------------------------------------- */
+/* ---- values -------------------------------------------------------------------------------------
+ */
 
 /* Index of the first value that is neither missing nor in [0, max], or -1. */
 static int64_t first_bad(const float *x, int64_t n, float max)
@@ -111,11 +112,13 @@ static enum err_code check_values(const struct history *h, enum err_code code, s
     }
     for (int64_t i = 0; i < h->n; i++)
         if (h->barred[i] > 1)
-            return err_set(e, code, "barred: sample %" PRId64 ": %u is neither 0 nor 1", i, h->barred[i]);
+            return err_set(e, code, "barred: sample %" PRId64 ": %u is neither 0 nor 1", i,
+                           h->barred[i]);
     return ERR_OK;
 }
 
-/* ---- report ------------------------------------------------------------------------------------- */
+/* ---- report -------------------------------------------------------------------------------------
+ */
 
 static void counter_name(struct file_counter *c, const char *prefix, const char *name)
 {
@@ -171,7 +174,8 @@ static void counter_to_report(const struct file_counter *c, struct import_report
     }
 }
 
-/* ---- reading ------------------------------------------------------------------------------------ */
+/* ---- reading ------------------------------------------------------------------------------------
+ */
 
 static bool terminated(const char *s, size_t size)
 {
@@ -183,13 +187,15 @@ bool history_is_file(const void *p, size_t n)
     return n >= sizeof MAGIC && memcmp(p, MAGIC, sizeof MAGIC) == 0;
 }
 
-static enum err_code read_header(const unsigned char *p, size_t n, struct file_header *h, struct err *e)
+static enum err_code read_header(const unsigned char *p, size_t n, struct file_header *h,
+                                 struct err *e)
 {
     if (n == 0)
         return err_set(e, ERR_PARSE, "the file is empty");
     if (!history_is_file(p, n)) {
         if (n >= 4 && memcmp(p, MAGIC, 4) == 0)
-            return err_set(e, ERR_PARSE, "truncated, or its line ends were changed by a copy in text mode");
+            return err_set(e, ERR_PARSE,
+                           "truncated, or its line ends were changed by a copy in text mode");
         return err_set(e, ERR_PARSE, "not a history file (make one with `sluice import`)");
     }
     if (n < sizeof *h)
@@ -198,15 +204,17 @@ static enum err_code read_header(const unsigned char *p, size_t n, struct file_h
     if (h->order != ORDER)
         return err_set(e, ERR_MISMATCH, "written with another byte order; import it again here");
     if (h->version != HISTORY_FILE_VERSION)
-        return err_set(e, ERR_MISMATCH, "version %" PRIu32 ", this program reads version %d", h->version,
-                       HISTORY_FILE_VERSION);
+        return err_set(e, ERR_MISMATCH, "version %" PRIu32 ", this program reads version %d",
+                       h->version, HISTORY_FILE_VERSION);
     if (h->file_bytes != n)
-        return err_set(e, ERR_PARSE, "%zu bytes, its header says %" PRIu64 ": truncated or added to", n,
+        return err_set(e, ERR_PARSE,
+                       "%zu bytes, its header says %" PRIu64 ": truncated or added to", n,
                        h->file_bytes);
     return ERR_OK;
 }
 
-static enum err_code check_header(const unsigned char *p, const struct file_header *h, struct err *e)
+static enum err_code check_header(const unsigned char *p, const struct file_header *h,
+                                  struct err *e)
 {
     if (h->n_columns < 1 || h->n_columns > FIELD_COUNT || h->n_counters > COUNTERS_MAX ||
         h->notes_bytes >= REPORT_NOTES_MAX || h->n < 1 || h->n > HISTORY_SAMPLES_MAX)
@@ -226,8 +234,8 @@ static enum err_code check_header(const unsigned char *p, const struct file_head
     return ERR_OK;
 }
 
-static enum err_code read_columns(const unsigned char *p, const struct file_header *h, struct history *out,
-                                  struct err *e)
+static enum err_code read_columns(const unsigned char *p, const struct file_header *h,
+                                  struct history *out, struct err *e)
 {
     for (uint32_t i = 0; i < h->n_columns; i++) {
         struct file_column c;
@@ -295,7 +303,8 @@ enum err_code history_open(const char *path, struct history *out, struct import_
                            struct err *e)
 {
     struct file_map *map = mem_zero(1, sizeof *map);
-    size_t cap = sizeof(struct file_header) + (size_t)HISTORY_SAMPLES_MAX * (FIELD_COUNT * 4 + 1) + (1 << 20);
+    size_t cap = sizeof(struct file_header) + (size_t)HISTORY_SAMPLES_MAX * (FIELD_COUNT * 4 + 1) +
+                 (1 << 20);
     memset(out, 0, sizeof *out);
     enum err_code rc = file_map_open(path, cap, map, e);
     if (rc) {
@@ -315,10 +324,11 @@ enum err_code history_open(const char *path, struct history *out, struct import_
     return ERR_OK;
 }
 
-/* ---- writing ------------------------------------------------------------------------------------ */
+/* ---- writing ------------------------------------------------------------------------------------
+ */
 
-static void fill_header(const struct history *h, uint32_t n_columns, uint32_t n_counters, size_t n_notes,
-                        struct file_header *out)
+static void fill_header(const struct history *h, uint32_t n_columns, uint32_t n_counters,
+                        size_t n_notes, struct file_header *out)
 {
     memset(out, 0, sizeof *out);
     memcpy(out->magic, MAGIC, sizeof MAGIC);
@@ -340,7 +350,8 @@ static void fill_header(const struct history *h, uint32_t n_columns, uint32_t n_
 }
 
 /* Header and tables, padded to the first column. */
-static void encode_head(const struct history *h, const struct import_report *report, struct buf *out)
+static void encode_head(const struct history *h, const struct import_report *report,
+                        struct buf *out)
 {
     struct file_counter counters[TALLY_COUNT + 16];
     struct file_header head;
@@ -371,8 +382,8 @@ static void encode_head(const struct history *h, const struct import_report *rep
     memcpy(out->p, &head, sizeof head);
 }
 
-static enum err_code write_body(struct file_writer *w, const struct history *h, const struct buf *head,
-                                struct err *e)
+static enum err_code write_body(struct file_writer *w, const struct history *h,
+                                const struct buf *head, struct err *e)
 {
     static const unsigned char zeros[ALIGN] = {0};
     size_t bytes = (size_t)h->n * sizeof(float);
@@ -389,8 +400,8 @@ static enum err_code write_body(struct file_writer *w, const struct history *h, 
     return rc ? rc : file_writer_commit(w, e);
 }
 
-enum err_code history_write(const char *path, const struct history *h, const struct import_report *report,
-                            struct err *e)
+enum err_code history_write(const char *path, const struct history *h,
+                            const struct import_report *report, struct err *e)
 {
     bool any = false;
     for (int f = 0; f < FIELD_COUNT; f++)

@@ -11,7 +11,8 @@ static const double WINDOW = 0.05;       /* half width of the jitter window, rel
 static const double REGULAR_SHARE = 0.3; /* below it there is no step to speak of */
 static const double PI = 3.14159265358979323846;
 
-/* Majority vote (Boyer & Moore 1981): one pass finds the only value that can hold more than half. */
+/* Majority vote (Boyer & Moore 1981): one pass finds the only value that can hold more than half.
+ */
 struct vote {
     int64_t value;
     int64_t lead;
@@ -194,13 +195,15 @@ static enum err_code no_step(const struct grid *g, struct err *e)
     if (g->native_us == 0)
         return err_set(e, ERR_MISSING, "only one time: a step cannot be told from it, give `step`");
     opt_format_duration(g->native_us, text);
-    return err_set(e, ERR_PARSE,
-                   "no regular step: the most common, %s, holds for %.0f %% of the rows; give `step`, or "
-                   "`events: true` when each row is one request",
-                   text, 100 * g->share);
+    return err_set(
+        e, ERR_PARSE,
+        "no regular step: the most common, %s, holds for %.0f %% of the rows; give `step`, or "
+        "`events: true` when each row is one request",
+        text, 100 * g->share);
 }
 
-enum err_code grid_find(struct raw *r, int64_t step_us, bool stamps_end, struct grid *out, struct err *e)
+enum err_code grid_find(struct raw *r, int64_t step_us, bool stamps_end, struct grid *out,
+                        struct err *e)
 {
     struct grid g = {.share = NAN};
     if (r->n_usable == 0)

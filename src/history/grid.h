@@ -1,12 +1,12 @@
 /* grid.h - the even time grid behind raw samples: native step, phase, and the step a time falls in.
  *
- * Native step: the time difference between neighbours of one series that more than half of them show; where
- * stamps jitter, the centre of the differences around the most common, rounded to whole units.  Differences of 0
- * (repeats) do not count.  Phase: the residue of the stamps, so that a stamp sits in the middle of its
- * step's catchment and jitter of up to half a step does not move it to a neighbour.  A sample stamped t
- * describes [t, t + step), or [t - step, t) where stamps mark the end.
- * A given step of 1.5 native steps or more is coarse: steps are then multiples of it since the epoch.
- * Events (arrivals) have no native step: the given one is used, coarse. */
+ * Native step: the time difference between neighbours of one series that more than half of them
+ * show; where stamps jitter, the centre of the differences around the most common, rounded to whole
+ * units.  Differences of 0 (repeats) do not count.  Phase: the residue of the stamps, so that a
+ * stamp sits in the middle of its step's catchment and jitter of up to half a step does not move it
+ * to a neighbour.  A sample stamped t describes [t, t + step), or [t - step, t) where stamps mark
+ * the end. A given step of 1.5 native steps or more is coarse: steps are then multiples of it since
+ * the epoch. Events (arrivals) have no native step: the given one is used, coarse. */
 #ifndef HISTORY_GRID_H
 #define HISTORY_GRID_H
 
@@ -21,12 +21,13 @@ struct grid {
     int64_t step_us;
     int64_t phase_us; /* 0 .. step_us - 1 */
     int64_t shift_us; /* added to every stamp first: -native_us where stamps mark the end */
-    double share;     /* of the differences near native_us; NaN when the step was given and none exist */
+    double
+        share; /* of the differences near native_us; NaN when the step was given and none exist */
     bool coarse;
 };
 
-/* Sorts the series.  step_us 0 detects.  Errors: ERR_MISSING without samples or, when the step is to be
- * detected, with a single time; ERR_PARSE when under 30 % of the differences agree. */
+/* Sorts the series.  step_us 0 detects.  Errors: ERR_MISSING without samples or, when the step is
+ * to be detected, with a single time; ERR_PARSE when under 30 % of the differences agree. */
 NODISCARD enum err_code grid_find(struct raw *r, int64_t step_us, bool stamps_end, struct grid *out,
                                   struct err *e);
 /* The grid of arrivals. */

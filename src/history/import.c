@@ -15,19 +15,22 @@
 #include "history/table.h"
 
 static const struct importer *const importers[] = {&import_csv, &import_prometheus, &import_genai,
-                                                    &import_azure_llm};
+                                                   &import_azure_llm};
 
 static const char *const stamp_names[] = {"start", "end", NULL};
 static const char *const combine_names[] = {"auto", "last", "sum", "mean", "max", "min", NULL};
-static const char *const time_names[] = {"auto", "s", "ms", "us", "ns", "rfc3339", "local", "row", NULL};
+static const char *const time_names[] = {"auto",    "s",     "ms",  "us", "ns",
+                                         "rfc3339", "local", "row", NULL};
 static const char *const delimiter_names[] = {"auto", "comma", "semicolon", "tab", "pipe", NULL};
 static const char *const header_names[] = {"auto", "yes", "no", NULL};
-static const char *const measure_names[] = {"requests", "prompt_tokens", "output_tokens", "tokens", NULL};
+static const char *const measure_names[] = {"requests", "prompt_tokens", "output_tokens", "tokens",
+                                            NULL};
 
 #define C struct import_cfg
 #define FIELD_ROW(id, text)                                                                        \
     OPT_STRING(C, field[FIELD_##id], text, NULL,                                                   \
-               "csv: column or sum of columns (a+b); prometheus: series selector", .metavar = "WHAT")
+               "csv: column or sum of columns (a+b); prometheus: series selector",                 \
+               .metavar = "WHAT")
 
 static const struct opt_row rows[] = {
     FIELD_ROW(QPS, "qps"),
@@ -40,8 +43,8 @@ static const struct opt_row rows[] = {
     FIELD_ROW(QUEUE_LEN, "queue_len"),
     FIELD_ROW(UNITS_READY, "units_ready"),
     FIELD_ROW(UNITS_TOTAL, "units_total"),
-    OPT_STRING(C, workload, "workload", NULL, "id of the workload; the first file's name without it",
-               .metavar = "ID"),
+    OPT_STRING(C, workload, "workload", NULL,
+               "id of the workload; the first file's name without it", .metavar = "ID"),
     OPT_STRING(C, task_type, "task_type", "service", "type of the workload"),
     OPT_STRING(C, zone, "zone", "UTC", "IANA zone of local times and of calendar features"),
     OPT_DURATION(C, step_us, "step", "0s", "0s", "366d", "time between samples; 0s detects it"),
@@ -51,32 +54,43 @@ static const struct opt_row rows[] = {
     OPT_STRINGS(C, scale, "scale", NULL, "multiply a field: gpu_util=0.01", .metavar = "FIELD=K"),
     OPT_STRINGS(C, offset, "offset", NULL, "add to a field, after scale: cpu_util=-0.1",
                 .metavar = "FIELD=K"),
-    OPT_STRINGS(C, per_step, "per_step", NULL, "fields that are counts per step: they become rates per second",
+    OPT_STRINGS(C, per_step, "per_step", NULL,
+                "fields that are counts per step: they become rates per second",
                 .metavar = "FIELD"),
-    OPT_STRINGS(C, counter, "counter", NULL, "fields that only grow: they become rates, resets handled",
-                .metavar = "FIELD"),
-    OPT_STRINGS(C, missing, "missing", NULL, "texts that stand for a missing value, besides empty, NA, null, -",
+    OPT_STRINGS(C, counter, "counter", NULL,
+                "fields that only grow: they become rates, resets handled", .metavar = "FIELD"),
+    OPT_STRINGS(C, missing, "missing", NULL,
+                "texts that stand for a missing value, besides empty, NA, null, -",
                 .metavar = "TEXT"),
     OPT_ENUM(C, combine, "combine", "auto", combine_names,
-             "several values of a field in one step: auto keeps the last row and refuses several series"),
-    OPT_DOUBLE(C, max_bad_frac, "max_bad", "0.05", "0", "1", "fail when more than this share is wrong"),
-    OPT_BYTES(C, max_bytes, "max_bytes", "16GiB", "1B", "1024GiB", "most bytes of one file, decompressed"),
-    OPT_STRING(C, time, "time", NULL, "csv: column of the times, by name or number from 1", .metavar = "COLUMN"),
+             "several values of a field in one step: auto keeps the last row and refuses several "
+             "series"),
+    OPT_DOUBLE(C, max_bad_frac, "max_bad", "0.05", "0", "1",
+               "fail when more than this share is wrong"),
+    OPT_BYTES(C, max_bytes, "max_bytes", "16GiB", "1B", "1024GiB",
+              "most bytes of one file, decompressed"),
+    OPT_STRING(C, time, "time", NULL, "csv: column of the times, by name or number from 1",
+               .metavar = "COLUMN"),
     OPT_ENUM(C, time_format, "time_format", "auto", time_names,
              "csv: epoch s, ms, us, ns; rfc3339; local (in zone); row: row number times step"),
     OPT_STRING(C, start, "start", NULL, "csv: time of the first row where time_format is row",
                .metavar = "TIME"),
     OPT_ENUM(C, delimiter, "delimiter", "auto", delimiter_names, "csv: between columns"),
-    OPT_ENUM(C, header, "header", "auto", header_names, "csv: whether the first row names the columns"),
+    OPT_ENUM(C, header, "header", "auto", header_names,
+             "csv: whether the first row names the columns"),
     OPT_STRING(C, metric, "metric", NULL,
                "csv, long form: column that says what a row measures; field options give its text",
                .metavar = "COLUMN"),
-    OPT_STRING(C, value, "value", NULL, "csv, long form: column of the values", .metavar = "COLUMN"),
-    OPT_STRING(C, series, "series", NULL, "csv: column that tells pods apart; see combine", .metavar = "COLUMN"),
+    OPT_STRING(C, value, "value", NULL, "csv, long form: column of the values",
+               .metavar = "COLUMN"),
+    OPT_STRING(C, series, "series", NULL, "csv: column that tells pods apart; see combine",
+               .metavar = "COLUMN"),
     OPT_STRINGS(C, where, "where", NULL, "csv: keep only rows with this text in a column",
                 .metavar = "COLUMN=TEXT"),
-    OPT_BOOL(C, events, "events", "false", "csv: each row is one arrival; qps names its weight, if any"),
-    OPT_BOOL(C, undo_time_scale, "undo_time_scale", "false", "genai: divide time by 0.95, 57 s become 1 min"),
+    OPT_BOOL(C, events, "events", "false",
+             "csv: each row is one arrival; qps names its weight, if any"),
+    OPT_BOOL(C, undo_time_scale, "undo_time_scale", "false",
+             "genai: divide time by 0.95, 57 s become 1 min"),
     OPT_BOOL(C, api_requests, "api_requests", "false", "genai: count API requests too"),
     OPT_BYTES(C, gpu_memory_bytes, "gpu_memory", "0B", "0B", "1024GiB",
               "genai: memory of one GPU; without it gpu_mem_util is left out"),
@@ -105,8 +119,8 @@ static enum err_code split_field(const char *text, bool want_number, enum field 
     return ERR_OK;
 }
 
-static enum err_code check_fields(const struct opt_strings *list, bool want_number, const char *option,
-                                  struct err *e)
+static enum err_code check_fields(const struct opt_strings *list, bool want_number,
+                                  const char *option, struct err *e)
 {
     for (size_t i = 0; i < list->n; i++) {
         enum field f;
@@ -149,7 +163,8 @@ const char *import_format_summary(size_t i)
     return i < ARRAY_LEN(importers) ? importers[i]->summary : NULL;
 }
 
-/* ---- shared by importers ------------------------------------------------------------------------ */
+/* ---- shared by importers ------------------------------------------------------------------------
+ */
 
 static bool names_field(const struct opt_strings *list, enum field f)
 {
@@ -171,8 +186,8 @@ static double factor(const struct opt_strings *list, enum field f, double dflt)
     return dflt;
 }
 
-enum err_code import_series(const struct import_cfg *cfg, struct raw *raw, enum field f, const char *label,
-                            size_t *index, struct err *e)
+enum err_code import_series(const struct import_cfg *cfg, struct raw *raw, enum field f,
+                            const char *label, size_t *index, struct err *e)
 {
     enum err_code rc = raw_series_add(raw, f, label, index, e);
     if (rc)
@@ -183,14 +198,17 @@ enum err_code import_series(const struct import_cfg *cfg, struct raw *raw, enum 
     s->per_step = names_field(&cfg->per_step, f);
     s->counter = names_field(&cfg->counter, f);
     if (s->per_step && s->counter)
-        return err_set(e, ERR_USAGE, "%s is either a counter or a count per step", field_get(f)->name);
+        return err_set(e, ERR_USAGE, "%s is either a counter or a count per step",
+                       field_get(f)->name);
     return ERR_OK;
 }
 
 enum raw_combine import_combine_rule(int combine)
 {
-    static const enum raw_combine rule[] = {[COMBINE_LAST] = RAW_LAST, [COMBINE_SUM] = RAW_SUM,
-                                            [COMBINE_MEAN] = RAW_MEAN, [COMBINE_MAX] = RAW_MAX,
+    static const enum raw_combine rule[] = {[COMBINE_LAST] = RAW_LAST,
+                                            [COMBINE_SUM] = RAW_SUM,
+                                            [COMBINE_MEAN] = RAW_MEAN,
+                                            [COMBINE_MAX] = RAW_MAX,
                                             [COMBINE_MIN] = RAW_MIN};
     ASSERT(combine > COMBINE_AUTO && (size_t)combine < ARRAY_LEN(rule));
     return rule[combine];
@@ -250,8 +268,8 @@ bool import_number(const struct import_cfg *cfg, struct raw *raw, struct csv_cel
     return false;
 }
 
-bool import_time(struct raw *raw, struct time_reader *tr, struct csv_cell c, uint32_t file, uint64_t line,
-                 int64_t *us)
+bool import_time(struct raw *raw, struct time_reader *tr, struct csv_cell c, uint32_t file,
+                 uint64_t line, int64_t *us)
 {
     switch (time_read(tr, c.p, c.n, us)) {
     case TIME_OK:
@@ -319,11 +337,12 @@ const char *import_path_field(const char *path, int *field)
     return *field >= 0 ? path + n + 1 : path;
 }
 
-/* ---- running ------------------------------------------------------------------------------------ */
+/* ---- running ------------------------------------------------------------------------------------
+ */
 
-static const char *const common[] = {"workload", "task_type", "zone",    "step",    "stamp",   "zero_gap",
-                                     "scale",    "offset",    "missing", "combine", "max_bad", "max_bytes",
-                                     NULL};
+static const char *const common[] = {"workload", "task_type", "zone",   "step",    "stamp",
+                                     "zero_gap", "scale",     "offset", "missing", "combine",
+                                     "max_bad",  "max_bytes", NULL};
 
 static bool in_list(const char *const *list, const char *name)
 {
@@ -334,7 +353,8 @@ static bool in_list(const char *const *list, const char *name)
 }
 
 /* An option of another format that differs from its default is a mistake. */
-static enum err_code check_uses(const struct importer *im, const struct import_cfg *cfg, struct err *e)
+static enum err_code check_uses(const struct importer *im, const struct import_cfg *cfg,
+                                struct err *e)
 {
     struct import_cfg plain;
     struct buf a = buf_init(1 << 20), b = buf_init(1 << 20);
@@ -348,7 +368,8 @@ static enum err_code check_uses(const struct importer *im, const struct import_c
         opt_value(&rows[i], cfg, &a);
         opt_value(&rows[i], &plain, &b);
         if (a.n != b.n || memcmp(a.p, b.p, a.n) != 0)
-            rc = err_set(e, ERR_USAGE, "option %s does not apply to format %s", rows[i].name, im->name);
+            rc = err_set(e, ERR_USAGE, "option %s does not apply to format %s", rows[i].name,
+                         im->name);
     }
     opt_fini(&import_table, &plain);
     buf_fini(&a);
@@ -374,7 +395,8 @@ static enum err_code unknown_format(const char *name, struct err *e)
     return rc;
 }
 
-static enum err_code check_wrong(const struct import_cfg *cfg, const struct import_report *r, struct err *e)
+static enum err_code check_wrong(const struct import_cfg *cfg, const struct import_report *r,
+                                 struct err *e)
 {
     uint64_t wrong = report_wrong(r), of = r->values > r->rows ? r->values : r->rows;
     enum tally_id worst = report_worst(r);
@@ -385,10 +407,12 @@ static enum err_code check_wrong(const struct import_cfg *cfg, const struct impo
                          : worst == TALLY_BAD_NUMBER ? "; is it the right column?"
                          : worst == TALLY_BAD_TIME   ? "; is it the right time column and format?"
                                                      : "";
-    return err_set(e, ERR_RANGE, "%.3g %% of what was read is wrong (max_bad allows %.3g %%); mostly %s (%" PRIu64
+    return err_set(e, ERR_RANGE,
+                   "%.3g %% of what was read is wrong (max_bad allows %.3g %%); mostly %s (%" PRIu64
                    ", first at %s:%" PRIu64 ")%s",
                    of ? 100 * (double)wrong / (double)of : 100.0, 100 * cfg->max_bad_frac,
-                   tally_info(worst)->text, t->count, t->file[0] ? t->file : "line", t->line, advice);
+                   tally_info(worst)->text, t->count, t->file[0] ? t->file : "line", t->line,
+                   advice);
 }
 
 /* "data/nasa_jul95_1m.csv.gz" -> "nasa_jul95_1m". */
@@ -426,8 +450,8 @@ static enum err_code set_ids(const struct import_cfg *cfg, const char *path, str
 }
 
 static enum err_code read_and_clean(const struct importer *im, const struct import_cfg *cfg,
-                                    const struct tz *zone, char *const *paths, size_t n, struct raw *raw,
-                                    struct history *out, struct err *e)
+                                    const struct tz *zone, char *const *paths, size_t n,
+                                    struct raw *raw, struct history *out, struct err *e)
 {
     struct clean_cfg cc = {.step_us = cfg->step_us ? cfg->step_us : im->default_step_us,
                            .zero_gap_us = cfg->zero_gap_us,
@@ -448,7 +472,8 @@ static enum err_code read_and_clean(const struct importer *im, const struct impo
 }
 
 enum err_code import_run(const char *format, const struct import_cfg *cfg, char *const *paths,
-                         size_t n_paths, struct history *out, struct import_report *report, struct err *e)
+                         size_t n_paths, struct history *out, struct import_report *report,
+                         struct err *e)
 {
     const struct importer *im = importer_find(format);
     struct tz *zone = NULL;
@@ -474,7 +499,8 @@ enum err_code import_run(const char *format, const struct import_cfg *cfg, char 
     return rc ? err_wrap(e, "import %s", format) : ERR_OK;
 }
 
-/* ---- scenarios ---------------------------------------------------------------------------------- */
+/* ---- scenarios ----------------------------------------------------------------------------------
+ */
 
 #define S struct history_source
 static const struct opt_row source_rows[] = {

@@ -1,9 +1,9 @@
 /* import.h - outside files to a history: one option table, one importer per format.
  *
- * `sluice import FORMAT PATH...` and the `history:` part of a scenario fill the same struct from the same
- * table.  A new format is a new file with an importer row (import_priv.h) and its name in the list.
- * An option that the chosen format does not know is an error, never ignored.  docs/history.md shows the
- * options by example. */
+ * `sluice import FORMAT PATH...` and the `history:` part of a scenario fill the same struct from
+ * the same table.  A new format is a new file with an importer row (import_priv.h) and its name in
+ * the list. An option that the chosen format does not know is an error, never ignored.
+ * docs/history.md shows the options by example. */
 #ifndef HISTORY_IMPORT_H
 #define HISTORY_IMPORT_H
 
@@ -62,13 +62,13 @@ extern const struct opt_table import_table;
 const char *import_format(size_t i);
 const char *import_format_summary(size_t i);
 
-/* Reads, cleans, gives a history in memory (release with history_close(), history/table.h) and the report,
- * which is also filled as far as it got when this fails.
- * Errors: ERR_USAGE for an unknown format or option, ERR_IO, ERR_PARSE, ERR_LIMIT, ERR_MISSING without
- * usable values, ERR_RANGE when more than max_bad_frac of what was read is wrong. */
-NODISCARD enum err_code import_run(const char *format, const struct import_cfg *cfg, char *const *paths,
-                                   size_t n_paths, struct history *out, struct import_report *report,
-                                   struct err *e);
+/* Reads, cleans, gives a history in memory (release with history_close(), history/table.h) and the
+ * report, which is also filled as far as it got when this fails. Errors: ERR_USAGE for an unknown
+ * format or option, ERR_IO, ERR_PARSE, ERR_LIMIT, ERR_MISSING without usable values, ERR_RANGE when
+ * more than max_bad_frac of what was read is wrong. */
+NODISCARD enum err_code import_run(const char *format, const struct import_cfg *cfg,
+                                   char *const *paths, size_t n_paths, struct history *out,
+                                   struct import_report *report, struct err *e);
 
 /* A history named by a scenario: a history file, or files to import in memory. */
 struct history_source {
@@ -80,6 +80,7 @@ struct history_source {
 extern const struct opt_table history_source_table;
 /* Names are relative to the folder of `beside` (a scenario's path; NULL: the working folder). */
 NODISCARD enum err_code history_load(const struct history_source *s, const char *beside,
-                                     struct history *out, struct import_report *report, struct err *e);
+                                     struct history *out, struct import_report *report,
+                                     struct err *e);
 
 #endif

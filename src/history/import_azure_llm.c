@@ -1,7 +1,8 @@
 /* import_azure_llm.c - request logs of the Azure LLM inference traces: one row an arrival.
  *
- * TIMESTAMP (seven decimals, no zone), ContextTokens, GeneratedTokens.  Arrivals become rates per step; the
- * incomplete first and last steps are left out.  `measure` counts tokens instead of requests. */
+ * TIMESTAMP (seven decimals, no zone), ContextTokens, GeneratedTokens.  Arrivals become rates per
+ * step; the incomplete first and last steps are left out.  `measure` counts tokens instead of
+ * requests. */
 #include <string.h>
 
 #include "history/import_priv.h"
@@ -16,8 +17,8 @@ struct log {
     size_t col_time, col_prompt, col_output, n_cols;
 };
 
-static enum err_code add_weight(struct log *l, const struct csv_cell *cells, int64_t us, uint64_t line,
-                                struct err *e)
+static enum err_code add_weight(struct log *l, const struct csv_cell *cells, int64_t us,
+                                uint64_t line, struct err *e)
 {
     double prompt = 0, output = 0;
     bool want_prompt = l->cfg->measure == PROMPT_TOKENS || l->cfg->measure == TOKENS;
@@ -30,7 +31,8 @@ static enum err_code add_weight(struct log *l, const struct csv_cell *cells, int
     return raw_value(l->raw, l->series, us, weight, l->file, line, e);
 }
 
-static enum err_code read_rows(struct log *l, struct csv_reader *r, struct time_reader *tr, struct err *e)
+static enum err_code read_rows(struct log *l, struct csv_reader *r, struct time_reader *tr,
+                               struct err *e)
 {
     enum { MAX_CELLS = 64 };
     struct csv_cell cells[MAX_CELLS];
@@ -71,8 +73,8 @@ static enum err_code read_head(struct log *l, struct csv_reader *r, struct err *
     return rc ? err_wrap(e, "%s", csv_path(r)) : ERR_OK;
 }
 
-static enum err_code run(const struct import_cfg *cfg, const struct tz *zone, char *const *paths, size_t n,
-                         struct raw *raw, struct err *e)
+static enum err_code run(const struct import_cfg *cfg, const struct tz *zone, char *const *paths,
+                         size_t n, struct raw *raw, struct err *e)
 {
     struct log l = {.cfg = cfg, .raw = raw};
     enum err_code rc = import_series(cfg, raw, FIELD_QPS, "requests", &l.series, e);
@@ -97,7 +99,8 @@ static enum err_code run(const struct import_cfg *cfg, const struct tz *zone, ch
     }
     if (rc)
         return rc;
-    report_note(&raw->report, "arrivals counted per step%s", cfg->step_us ? "" : " of 15s (see step)");
+    report_note(&raw->report, "arrivals counted per step%s",
+                cfg->step_us ? "" : " of 15s (see step)");
     return ERR_OK;
 }
 

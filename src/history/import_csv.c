@@ -5,9 +5,9 @@
  *   pods   a column tells series apart      --series pod --combine sum
  *   events one row an arrival               --events
  *
- * The map from columns to fields is worked out once per file from its header; a row then costs one cut into
- * cells, one time and one number per mapped column.  A row with another number of columns than the
- * first is left out and counted: its cells may be shifted. */
+ * The map from columns to fields is worked out once per file from its header; a row then costs one
+ * cut into cells, one time and one number per mapped column.  A row with another number of columns
+ * than the first is left out and counted: its cells may be shifted. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -24,10 +24,10 @@ enum { HEADER_AUTO, HEADER_YES, HEADER_NO };
 /* One field and where its values come from. */
 struct mapping {
     enum field field;
-    const char *spec;           /* as the user wrote it, or the column's name */
-    size_t term[TERMS_MAX];     /* columns to add up */
-    size_t n_terms;             /* 0 in long form and for unweighted events */
-    size_t *series;             /* raw series by id of the series column; SIZE_MAX: not made yet */
+    const char *spec;       /* as the user wrote it, or the column's name */
+    size_t term[TERMS_MAX]; /* columns to add up */
+    size_t n_terms;         /* 0 in long form and for unweighted events */
+    size_t *series;         /* raw series by id of the series column; SIZE_MAX: not made yet */
     size_t n_series;
 };
 
@@ -55,7 +55,8 @@ struct job {
     uint32_t file;
 };
 
-/* ---- from names to columns ---------------------------------------------------------------------- */
+/* ---- from names to columns ----------------------------------------------------------------------
+ */
 
 static bool in_header(const struct csv_cell *head, size_t n, const char *name, size_t len)
 {
@@ -70,8 +71,8 @@ static enum err_code add_term(struct job *j, struct mapping *m, const struct csv
 {
     char text[256];
     if (m->n_terms == TERMS_MAX)
-        return err_set(e, ERR_LIMIT, "%s: more than %d columns to add up", field_get(m->field)->name,
-                       TERMS_MAX);
+        return err_set(e, ERR_LIMIT, "%s: more than %d columns to add up",
+                       field_get(m->field)->name, TERMS_MAX);
     if (len >= sizeof text)
         return err_set(e, ERR_LIMIT, "%s: column name too long", field_get(m->field)->name);
     memcpy(text, name, len);
@@ -128,8 +129,8 @@ static enum err_code resolve_one(struct job *j, const struct csv_cell *head, con
 
 static enum err_code resolve_time(struct job *j, const struct csv_cell *head, struct err *e)
 {
-    static const char *const usual[] = {"time", "timestamp", "ts", "date", "datetime", "ds", "Time",
-                                        "Timestamp", "Date"};
+    static const char *const usual[] = {"time", "timestamp", "ts",        "date", "datetime",
+                                        "ds",   "Time",      "Timestamp", "Date"};
     j->col_time = NO_COLUMN;
     if (j->cfg->time_format == TIME_ROW)
         return ERR_OK;
@@ -182,7 +183,8 @@ static enum err_code resolve(struct job *j, const struct csv_cell *head, struct 
     return rc;
 }
 
-/* ---- what the options ask for ------------------------------------------------------------------- */
+/* ---- what the options ask for -------------------------------------------------------------------
+ */
 
 static void add_mapping(struct job *j, enum field f, const char *spec)
 {
@@ -228,7 +230,8 @@ static enum err_code check_combination(const struct job *j, struct err *e)
     if (cfg->events && (cfg->metric || cfg->series || cfg->time_format == TIME_ROW ||
                         cfg->counter.n > 0 || cfg->per_step.n > 0 || cfg->combine != COMBINE_AUTO))
         return err_set(e, ERR_USAGE,
-                       "events stands alone: no metric, series, combine, counter, per_step or time_format=row");
+                       "events stands alone: no metric, series, combine, counter, per_step or "
+                       "time_format=row");
     if (cfg->counter.n > 0 && !cfg->series && cfg->combine > COMBINE_LAST)
         return err_set(e, ERR_USAGE, "counters of several pods need the series column");
     for (int f = 0; f < FIELD_COUNT && cfg->events; f++)
@@ -247,7 +250,8 @@ static enum err_code start_rows(struct job *j, struct err *e)
     return ERR_OK;
 }
 
-/* ---- series ------------------------------------------------------------------------------------- */
+/* ---- series -------------------------------------------------------------------------------------
+ */
 
 static enum err_code make_series(struct job *j, struct mapping *m, uint32_t id, struct err *e)
 {
@@ -265,7 +269,8 @@ static enum err_code make_series(struct job *j, struct mapping *m, uint32_t id, 
     if (rc)
         return rc;
     struct raw_series *s = &j->raw->series[m->series[id]];
-    enum raw_combine rule = j->cfg->combine == COMBINE_AUTO ? RAW_LAST : import_combine_rule(j->cfg->combine);
+    enum raw_combine rule =
+        j->cfg->combine == COMBINE_AUTO ? RAW_LAST : import_combine_rule(j->cfg->combine);
     if (j->cfg->events) {
         s->event = s->absent_is_zero = true;
         s->in_step = RAW_SUM;
@@ -277,8 +282,8 @@ static enum err_code make_series(struct job *j, struct mapping *m, uint32_t id, 
     return ERR_OK;
 }
 
-static enum err_code push(struct job *j, struct mapping *m, uint32_t id, int64_t us, double v, uint64_t line,
-                          struct err *e)
+static enum err_code push(struct job *j, struct mapping *m, uint32_t id, int64_t us, double v,
+                          uint64_t line, struct err *e)
 {
     if (id >= m->n_series || m->series[id] == SIZE_MAX) {
         enum err_code rc = make_series(j, m, id, e);
@@ -290,7 +295,8 @@ static enum err_code push(struct job *j, struct mapping *m, uint32_t id, int64_t
     return raw_value(j->raw, m->series[id], us, v, j->file, line, e);
 }
 
-/* ---- rows --------------------------------------------------------------------------------------- */
+/* ---- rows ---------------------------------------------------------------------------------------
+ */
 
 static bool selected(const struct job *j)
 {
@@ -354,7 +360,8 @@ static enum err_code one_row(struct job *j, size_t n, uint64_t line, struct err 
         raw_tally(j->raw, TALLY_FILTERED, j->file, line);
         return ERR_OK;
     }
-    if (j->col_time != NO_COLUMN && !import_time(j->raw, &j->tr, j->cells[j->col_time], j->file, line, &us))
+    if (j->col_time != NO_COLUMN &&
+        !import_time(j->raw, &j->tr, j->cells[j->col_time], j->file, line, &us))
         return ERR_OK;
     if (j->col_series != NO_COLUMN) {
         struct csv_cell c = j->cells[j->col_series];
@@ -365,8 +372,8 @@ static enum err_code one_row(struct job *j, size_t n, uint64_t line, struct err 
     return j->col_metric != NO_COLUMN ? long_row(j, id, us, line, e) : wide_row(j, id, us, line, e);
 }
 
-/* Whether the first row names columns: certainly when the time is given by name, or when its time cell is
- * no time. */
+/* Whether the first row names columns: certainly when the time is given by name, or when its time
+ * cell is no time. */
 static bool is_header(struct job *j, const struct csv_cell *row, size_t n)
 {
     const struct import_cfg *cfg = j->cfg;
@@ -388,7 +395,8 @@ static bool is_header(struct job *j, const struct csv_cell *row, size_t n)
     return time_read(&probe, row[col].p, row[col].n, &us) == TIME_BAD;
 }
 
-static enum err_code read_head(struct job *j, struct csv_reader *r, bool *first_is_data, struct err *e)
+static enum err_code read_head(struct job *j, struct csv_reader *r, bool *first_is_data,
+                               struct err *e)
 {
     enum err_code rc = csv_next(r, j->cells, IMPORT_COLUMNS_MAX, &j->n_cols, e);
     if (rc)
@@ -442,8 +450,8 @@ static enum err_code read_file(struct job *j, const char *path, struct err *e)
     return rc;
 }
 
-static enum err_code run(const struct import_cfg *cfg, const struct tz *zone, char *const *paths, size_t n,
-                         struct raw *raw, struct err *e)
+static enum err_code run(const struct import_cfg *cfg, const struct tz *zone, char *const *paths,
+                         size_t n, struct raw *raw, struct err *e)
 {
     struct job j = {.cfg = cfg, .zone = zone, .raw = raw};
     enum err_code rc = check_combination(&j, e);
@@ -468,11 +476,29 @@ static enum err_code run(const struct import_cfg *cfg, const struct tz *zone, ch
     return rc;
 }
 
-static const char *const uses[] = {
-    "qps",         "gpu_util",    "gpu_mem_util", "cpu_util", "mem_util", "p50_latency_ms", "p99_latency_ms",
-    "queue_len",   "units_ready", "units_total",  "per_step", "counter",  "time",           "time_format",
-    "start",       "delimiter",   "header",       "metric",   "value",    "series",         "where",
-    "events",      NULL};
+static const char *const uses[] = {"qps",
+                                   "gpu_util",
+                                   "gpu_mem_util",
+                                   "cpu_util",
+                                   "mem_util",
+                                   "p50_latency_ms",
+                                   "p99_latency_ms",
+                                   "queue_len",
+                                   "units_ready",
+                                   "units_total",
+                                   "per_step",
+                                   "counter",
+                                   "time",
+                                   "time_format",
+                                   "start",
+                                   "delimiter",
+                                   "header",
+                                   "metric",
+                                   "value",
+                                   "series",
+                                   "where",
+                                   "events",
+                                   NULL};
 const struct importer import_csv = {
     .name = "csv",
     .summary = "delimited text with any columns",

@@ -1,17 +1,18 @@
 /* import_genai.c - a folder of the GenTD26 traces (alibaba/clusterdata, cluster-trace-v2026-GenAI).
  *
- * One CSV per quantity with timestamp_anon, value, container_ip, in any order of columns, on one grid of
- * 57 s slots.  What becomes of them:
+ * One CSV per quantity with timestamp_anon, value, container_ip, in any order of columns, on one
+ * grid of 57 s slots.  What becomes of them:
  *
- *   qps.csv                             qps             sum over pods; a pod without a row had no request, so
- *                                                       a slot without rows is 0.  API rows only with api_requests
+ *   qps.csv                             qps             sum over pods; a pod without a row had no
+ * request, so a slot without rows is 0.  API rows only with api_requests
  *   pod_gpu_duty_cycle_anon.csv         gpu_util        mean over pods, per cent
  *                                       units_ready, units_total   pods with a row
- *   pod_gpu_memory_used_bytes_anon.csv  gpu_mem_util    mean over pods / gpu_memory, when that is given
- *   queue_size_raw_anon.csv             queue_len       mean
- *   pipeline_inference_data_anon.csv    p50, p99_latency_ms   over the pods' values in a slot
+ *   pod_gpu_memory_used_bytes_anon.csv  gpu_mem_util    mean over pods / gpu_memory, when that is
+ * given queue_size_raw_anon.csv             queue_len       mean pipeline_inference_data_anon.csv
+ * p50, p99_latency_ms   over the pods' values in a slot
  *
- * undo_time_scale: the source multiplied time by 0.95 (57 s = 0.95 min); t0 + (t - t0) * 20 / 19 undoes it. */
+ * undo_time_scale: the source multiplied time by 0.95 (57 s = 0.95 min); t0 + (t - t0) * 20 / 19
+ * undoes it. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -39,7 +40,8 @@ struct table {
     size_t n_held, size_held;
 };
 
-static enum err_code read_columns(struct table *t, struct csv_reader *r, size_t *n_cols, struct err *e)
+static enum err_code read_columns(struct table *t, struct csv_reader *r, size_t *n_cols,
+                                  struct err *e)
 {
     struct csv_cell head[CELLS_MAX];
     enum err_code rc = csv_next(r, head, CELLS_MAX, n_cols, e);
@@ -118,8 +120,8 @@ static enum err_code read_table(struct table *t, const char *name, bool *present
     return rc;
 }
 
-static enum err_code new_series(struct table *t, enum field f, enum raw_combine in_step, double scale,
-                                size_t *index, struct err *e)
+static enum err_code new_series(struct table *t, enum field f, enum raw_combine in_step,
+                                double scale, size_t *index, struct err *e)
 {
     enum err_code rc = import_series(t->job->cfg, t->job->raw, f, field_get(f)->name, index, e);
     if (rc)
@@ -169,7 +171,8 @@ static enum err_code read_duty(struct job *j, struct err *e)
     return rc ? rc : read_table(&t, "pod_gpu_duty_cycle_anon.csv", &present, e);
 }
 
-static enum err_code read_gauge(struct job *j, const char *name, enum field f, double scale, struct err *e)
+static enum err_code read_gauge(struct job *j, const char *name, enum field f, double scale,
+                                struct err *e)
 {
     struct table t = {.job = j, .take = take_value};
     bool present;
@@ -177,7 +180,8 @@ static enum err_code read_gauge(struct job *j, const char *name, enum field f, d
     return rc ? rc : read_table(&t, name, &present, e);
 }
 
-/* ---- latency quantiles over the pods of a slot --------------------------------------------------- */
+/* ---- latency quantiles over the pods of a slot
+ * --------------------------------------------------- */
 
 static enum err_code hold(struct table *t, int64_t us, double v, uint64_t line, struct err *e)
 {
@@ -188,7 +192,8 @@ static enum err_code hold(struct table *t, int64_t us, double v, uint64_t line, 
     }
     if (t->n_held == t->size_held) {
         size_t size = t->size_held ? 2 * t->size_held : 4096;
-        struct raw_sample *grown = size > RAW_SAMPLES_MAX ? NULL : try_grow(t->held, size, sizeof *grown);
+        struct raw_sample *grown =
+            size > RAW_SAMPLES_MAX ? NULL : try_grow(t->held, size, sizeof *grown);
         if (!grown)
             return err_set(e, ERR_NOMEM, "%zu latencies", size);
         t->held = grown;
@@ -198,17 +203,17 @@ static enum err_code hold(struct table *t, int64_t us, double v, uint64_t line, 
     return ERR_OK;
 }
 
-static enum err_code push_quantiles(struct table *t, const struct raw_sample *s, size_t n, double *v,
-                                    struct err *e)
+static enum err_code push_quantiles(struct table *t, const struct raw_sample *s, size_t n,
+                                    double *v, struct err *e)
 {
     for (size_t i = 0; i < n; i++)
         v[i] = s[i].v;
     stats_sort(v, n);
-    enum err_code rc = raw_value(t->job->raw, t->series[0], s->t_us, stats_quantile_sorted(v, n, 0.5), s->file,
-                                 s->line, e);
+    enum err_code rc = raw_value(t->job->raw, t->series[0], s->t_us,
+                                 stats_quantile_sorted(v, n, 0.5), s->file, s->line, e);
     if (!rc)
-        rc = raw_value(t->job->raw, t->series[1], s->t_us, stats_quantile_sorted(v, n, 0.99), s->file, s->line,
-                       e);
+        rc = raw_value(t->job->raw, t->series[1], s->t_us, stats_quantile_sorted(v, n, 0.99),
+                       s->file, s->line, e);
     return rc;
 }
 
@@ -244,7 +249,8 @@ static enum err_code read_latency(struct job *j, struct err *e)
     return rc;
 }
 
-/* ---- the folder --------------------------------------------------------------------------------- */
+/* ---- the folder ---------------------------------------------------------------------------------
+ */
 
 static void undo_time_scale(struct raw *raw)
 {
@@ -267,8 +273,8 @@ static void forget_order(struct raw *raw)
     memset(&raw->report.tally[TALLY_UNSORTED], 0, sizeof raw->report.tally[TALLY_UNSORTED]);
 }
 
-static enum err_code run(const struct import_cfg *cfg, const struct tz *zone, char *const *paths, size_t n,
-                         struct raw *raw, struct err *e)
+static enum err_code run(const struct import_cfg *cfg, const struct tz *zone, char *const *paths,
+                         size_t n, struct raw *raw, struct err *e)
 {
     struct job j = {.cfg = cfg, .raw = raw, .folder = paths[0]};
     (void)zone;
@@ -290,7 +296,8 @@ static enum err_code run(const struct import_cfg *cfg, const struct tz *zone, ch
     if (cfg->undo_time_scale)
         undo_time_scale(raw);
     else
-        report_note(&raw->report, "times as published: the source scaled them by 0.95 (see undo_time_scale)");
+        report_note(&raw->report,
+                    "times as published: the source scaled them by 0.95 (see undo_time_scale)");
     return ERR_OK;
 }
 

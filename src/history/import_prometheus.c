@@ -1,13 +1,13 @@
 /* import_prometheus.c - saved answers of the Prometheus HTTP API (query_range, or query).
  *
- * Many files (pages, metrics, folders of them) merge: series with the same labels and field are one.
- * Which field a series feeds:
- *   qps=page.json ...                  every series in that file
+ * Many files (pages, metrics, folders of them) merge: series with the same labels and field are
+ * one. Which field a series feeds: qps=page.json ...                  every series in that file
  *   --qps 'http_requests{job="x"}'     series with that name and those labels, in any file
  *   --qps '*'                          every series
- * Several series left for one field are an error that names them, unless `combine` says how to join them
- * (after rates were formed, so that restarts of one pod do not look like a fall of the sum).
- * Stale series simply end in the API's answers.  "Line" numbers in the report count samples of a series. */
+ * Several series left for one field are an error that names them, unless `combine` says how to join
+ * them (after rates were formed, so that restarts of one pod do not look like a fall of the sum).
+ * Stale series simply end in the API's answers.  "Line" numbers in the report count samples of a
+ * series. */
 #include <dirent.h>
 #include <inttypes.h>
 #include <math.h>
@@ -44,15 +44,17 @@ struct job {
     int only; /* field of all series in this file, or -1 */
 };
 
-/* ---- selectors ---------------------------------------------------------------------------------- */
+/* ---- selectors ----------------------------------------------------------------------------------
+ */
 
 static enum err_code bad_selector(const char *text, struct err *e)
 {
-    return err_set(e, ERR_USAGE, "\"%.80s\": expected a series selector: *, name, name{label=\"value\"}", text);
+    return err_set(e, ERR_USAGE,
+                   "\"%.80s\": expected a series selector: *, name, name{label=\"value\"}", text);
 }
 
-static enum err_code add_matcher(struct selector *s, const char *label, size_t nl, const char *value,
-                                 size_t nv, const char *text, struct err *e)
+static enum err_code add_matcher(struct selector *s, const char *label, size_t nl,
+                                 const char *value, size_t nv, const char *text, struct err *e)
 {
     if (s->n == MATCHERS_MAX || nl == 0 || nl >= NAME_MAX_BYTES || nv >= NAME_MAX_BYTES)
         return bad_selector(text, e);
@@ -112,7 +114,8 @@ static bool wanted(const struct job *j, int f, const struct json *labels)
     return j->only == f;
 }
 
-/* ---- samples ------------------------------------------------------------------------------------ */
+/* ---- samples ------------------------------------------------------------------------------------
+ */
 
 static void write_labels(const struct json *labels, struct buf *out)
 {
@@ -124,8 +127,8 @@ static void write_labels(const struct json *labels, struct buf *out)
     buf_char(out, '}');
 }
 
-static enum err_code series_of(struct job *j, enum field f, const struct json *labels, size_t *series,
-                               struct err *e)
+static enum err_code series_of(struct job *j, enum field f, const struct json *labels,
+                               size_t *series, struct err *e)
 {
     uint32_t id;
     buf_clear(&j->key);
@@ -192,7 +195,8 @@ static enum err_code add_result(struct job *j, const struct json *result, bool o
             continue;
         used = true;
         if (!values && json_find(result, one ? "histogram" : "histograms"))
-            return err_set(e, ERR_PARSE, "native histograms: query a quantile or rate of them instead");
+            return err_set(e, ERR_PARSE,
+                           "native histograms: query a quantile or rate of them instead");
         if (!json_is_array(values))
             return err_set(e, ERR_PARSE, "a result has no \"%s\" array", one ? "value" : "values");
         enum err_code rc = add_samples(j, (enum field)f, labels, values, one, e);
@@ -204,7 +208,8 @@ static enum err_code add_result(struct job *j, const struct json *result, bool o
     return ERR_OK;
 }
 
-/* ---- documents ---------------------------------------------------------------------------------- */
+/* ---- documents ----------------------------------------------------------------------------------
+ */
 
 static void note_warnings(struct job *j, const struct json *root, const char *key)
 {
@@ -220,7 +225,8 @@ static enum err_code read_document(struct job *j, const struct json *root, struc
     if (!json_is_object(root) || !status)
         return err_set(e, ERR_PARSE, "not an answer of the Prometheus API (no \"status\")");
     if (strcmp(status, "success") != 0) {
-        const char *kind = json_text(json_find(root, "errorType")), *text = json_text(json_find(root, "error"));
+        const char *kind = json_text(json_find(root, "errorType")),
+                   *text = json_text(json_find(root, "error"));
         return err_set(e, ERR_PARSE, "the server answered %.60s: %.300s", kind ? kind : status,
                        text ? text : "no text");
     }
@@ -274,7 +280,8 @@ static enum err_code read_path(struct job *j, const char *path, struct err *e)
     int n = scandir(path, &list, json_entry, alphasort);
     if (n < 0)
         return read_file(j, path, e);
-    enum err_code rc = n ? ERR_OK : err_set(e, ERR_MISSING, "%s: no .json file in this folder", path);
+    enum err_code rc =
+        n ? ERR_OK : err_set(e, ERR_MISSING, "%s: no .json file in this folder", path);
     for (int i = 0; i < n; i++) {
         struct buf full = buf_init(16 * 1024);
         buf_fmt(&full, "%s/%s", path, list[i]->d_name);
@@ -304,7 +311,8 @@ static enum err_code check_ambiguous(const struct job *j, struct err *e)
         }
         enum err_code rc = ERR_OK;
         if (n > 1 && j->cfg->combine <= COMBINE_LAST)
-            rc = err_set(e, ERR_INVAL, "%s: %zu series (%s%s): select one or give combine=sum|mean|max|min",
+            rc = err_set(e, ERR_INVAL,
+                         "%s: %zu series (%s%s): select one or give combine=sum|mean|max|min",
                          field_get((enum field)f)->name, n, names.p, n > SHOWN ? "; ..." : "");
         buf_fini(&names);
         if (rc)
@@ -329,14 +337,14 @@ static enum err_code prepare(struct job *j, char *const *paths, size_t n, struct
         (void)import_path_field(paths[i], &f);
         if (f < 0)
             return err_set(e, ERR_USAGE,
-                           "%s: which field is it? (FIELD=%s, or an option such as qps='*')", paths[i],
-                           paths[i]);
+                           "%s: which field is it? (FIELD=%s, or an option such as qps='*')",
+                           paths[i], paths[i]);
     }
     return ERR_OK;
 }
 
-static enum err_code run(const struct import_cfg *cfg, const struct tz *zone, char *const *paths, size_t n,
-                         struct raw *raw, struct err *e)
+static enum err_code run(const struct import_cfg *cfg, const struct tz *zone, char *const *paths,
+                         size_t n, struct raw *raw, struct err *e)
 {
     struct job *j = mem_zero(1, sizeof *j);
     (void)zone;
@@ -349,7 +357,8 @@ static enum err_code run(const struct import_cfg *cfg, const struct tz *zone, ch
         rc = read_path(j, import_path_field(paths[i], &j->only), e);
     if (!rc)
         rc = check_ambiguous(j, e);
-    if (!rc && raw->n_usable == 0 && raw->report.tally[TALLY_FILTERED].count > 0 && raw->n_series == 0)
+    if (!rc && raw->n_usable == 0 && raw->report.tally[TALLY_FILTERED].count > 0 &&
+        raw->n_series == 0)
         rc = err_set(e, ERR_MISSING, "no series matches the selectors");
     intern_free(j->keys);
     buf_fini(&j->key);
@@ -357,9 +366,10 @@ static enum err_code run(const struct import_cfg *cfg, const struct tz *zone, ch
     return rc;
 }
 
-static const char *const uses[] = {"qps",      "gpu_util",       "gpu_mem_util",   "cpu_util",
-                                   "mem_util", "p50_latency_ms", "p99_latency_ms", "queue_len",
-                                   "units_ready", "units_total", "per_step", "counter", NULL};
+static const char *const uses[] = {"qps",         "gpu_util",       "gpu_mem_util",   "cpu_util",
+                                   "mem_util",    "p50_latency_ms", "p99_latency_ms", "queue_len",
+                                   "units_ready", "units_total",    "per_step",       "counter",
+                                   NULL};
 const struct importer import_prometheus = {
     .name = "prometheus",
     .summary = "saved JSON answers of query_range",

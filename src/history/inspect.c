@@ -43,8 +43,8 @@ static void quantiles(double *sorted, size_t n, struct inspect_field *f)
     f->p99 = stats_quantile_sorted(sorted, n, 0.99);
 }
 
-/* Sample autocorrelation c_k / c_0 (Box & Jenkins 1976, eq. 2.1.9) about the mean of all, over what is
- * present.  stats_autocorr() centres both ends on their own, which hides a level that drifts. */
+/* Sample autocorrelation c_k / c_0 (Box & Jenkins 1976, eq. 2.1.9) about the mean of all, over what
+ * is present.  stats_autocorr() centres both ends on their own, which hides a level that drifts. */
 static double autocorr(const double *x, int64_t n, int64_t step_us, int64_t lag_us)
 {
     struct stats_acc mean = {0}, c0 = {0}, ck = {0};
@@ -123,19 +123,21 @@ static void field_line(const struct inspect_field *f, enum field id, struct buf 
     buf_fmt(out, "  %s\n", field_get(id)->unit);
 }
 
-void inspect_text(const struct inspect *in, const struct history *h, const struct import_report *report,
-                  struct buf *out)
+void inspect_text(const struct inspect *in, const struct history *h,
+                  const struct import_report *report, struct buf *out)
 {
     char from[TZ_TEXT], to[TZ_TEXT], step[32], hash[HASH_HEX];
     time_text(in->start_us, from);
     time_text(in->end_us, to);
     opt_format_duration(in->step_us, step);
     hash_hex(in->data_hash, hash);
-    buf_fmt(out, "workload  %s (%s)\nzone      %s\nspan      %s to %s, %.2f days\nsteps     %" PRId64
+    buf_fmt(out,
+            "workload  %s (%s)\nzone      %s\nspan      %s to %s, %.2f days\nsteps     %" PRId64
             " of %s, %" PRId64 " barred\ndata hash %s\n\n",
-            h->workload_id, h->task_type, h->zone, from, to, in->span_days, in->n, step, in->barred, hash);
-    buf_fmt(out, "%-15s %10s %10s %10s %10s %10s %9s %6s %9s %10s %10s\n", "field", "min", "median", "mean",
-            "p99", "max", "missing", "gaps", "zero run", "corr 24h", "corr 7d");
+            h->workload_id, h->task_type, h->zone, from, to, in->span_days, in->n, step, in->barred,
+            hash);
+    buf_fmt(out, "%-15s %10s %10s %10s %10s %10s %9s %6s %9s %10s %10s\n", "field", "min", "median",
+            "mean", "p99", "max", "missing", "gaps", "zero run", "corr 24h", "corr 7d");
     for (int k = 0; k < FIELD_COUNT; k++)
         if (in->field[k].present)
             field_line(&in->field[k], (enum field)k, out);
@@ -166,8 +168,8 @@ static void field_json(const struct inspect_field *f, enum field id, struct json
     json_close(w);
 }
 
-void inspect_json(const struct inspect *in, const struct history *h, const struct import_report *report,
-                  struct json_writer *w, const char *key)
+void inspect_json(const struct inspect *in, const struct history *h,
+                  const struct import_report *report, struct json_writer *w, const char *key)
 {
     char text[TZ_TEXT], hash[HASH_HEX];
     hash_hex(in->data_hash, hash);

@@ -69,7 +69,8 @@ void raw_tally(struct raw *r, enum tally_id id, uint32_t file, uint64_t line)
 
 static bool is_fraction(enum field f)
 {
-    return f == FIELD_GPU_UTIL || f == FIELD_GPU_MEM_UTIL || f == FIELD_CPU_UTIL || f == FIELD_MEM_UTIL;
+    return f == FIELD_GPU_UTIL || f == FIELD_GPU_MEM_UTIL || f == FIELD_CPU_UTIL ||
+           f == FIELD_MEM_UTIL;
 }
 
 bool raw_judge(struct raw *r, enum field f, double *v, uint32_t file, uint64_t line)
@@ -92,7 +93,8 @@ bool raw_judge(struct raw *r, enum field f, double *v, uint32_t file, uint64_t l
 }
 
 /* False when the value counts as missing. */
-static bool judge(struct raw *r, const struct raw_series *s, double *v, uint32_t file, uint64_t line)
+static bool judge(struct raw *r, const struct raw_series *s, double *v, uint32_t file,
+                  uint64_t line)
 {
     enum tally_id why = TALLY_COUNT;
     if (isnan(*v))

@@ -116,7 +116,8 @@ void report_text(const struct import_report *r, struct buf *out)
             continue;
         buf_fmt(out, "%12llu  %s", (unsigned long long)t->count, infos[i].text);
         if (t->line)
-            buf_fmt(out, "; first at %s:%llu", t->file[0] ? t->file : "line", (unsigned long long)t->line);
+            buf_fmt(out, "; first at %s:%llu", t->file[0] ? t->file : "line",
+                    (unsigned long long)t->line);
         buf_char(out, '\n');
     }
     for (const char *s = r->notes; *s;) {

@@ -1,7 +1,7 @@
 /* report.h - what an import read, kept, repaired and left out, and where it first happened.
  *
- * A plain value without pointers: history files carry it (docs/history-file.md), `import` prints it,
- * `inspect` shows it again.  One list names the reasons in code, file, JSON and text. */
+ * A plain value without pointers: history files carry it (docs/history-file.md), `import` prints
+ * it, `inspect` shows it again.  One list names the reasons in code, file, JSON and text. */
 #ifndef HISTORY_REPORT_H
 #define HISTORY_REPORT_H
 
@@ -12,8 +12,8 @@
 #include "base/err.h"
 #include "base/json.h"
 
-/* X(id, name, kind, text): kind 'r' a row left out, 'v' a value read as missing because it is wrong,
- * 'm' a value that was missing to begin with, 'k' kept but worth knowing. */
+/* X(id, name, kind, text): kind 'r' a row left out, 'v' a value read as missing because it is
+ * wrong, 'm' a value that was missing to begin with, 'k' kept but worth knowing. */
 #define TALLY_LIST(X)                                                                              \
     X(RAGGED, "ragged", 'r', "rows with another number of columns than the first")                 \
     X(BAD_TIME, "bad_time", 'r', "rows whose time cannot be read")                                 \
@@ -30,9 +30,10 @@
     X(CLAMPED, "clamped", 'k', "fractions of 1 to 1.05 read as 1")                                 \
     X(FILTERED, "filtered", 'k', "rows not selected")                                              \
     X(REPEATED, "repeated", 'k', "values of a step that had one already: the last counts")         \
-    X(UNSORTED, "unsorted", 'k', "values out of order: sorted")                                      \
+    X(UNSORTED, "unsorted", 'k', "values out of order: sorted")                                    \
     X(CLOCK_GAP, "clock_gap", 'k', "local times the clock skipped: read with the offset before")   \
-    X(CLOCK_REPEAT, "clock_repeat", 'k', "local times the clock showed twice: told apart by order") \
+    X(CLOCK_REPEAT, "clock_repeat", 'k',                                                           \
+      "local times the clock showed twice: told apart by order")                                   \
     X(RESET, "reset", 'k', "counter resets")                                                       \
     X(EDGE, "edge", 'k', "rows in the incomplete first or last step: left out")
 
@@ -76,7 +77,8 @@ struct import_report {
     int64_t native_step_us;
     double step_share; /* of the time differences that equal the step; NaN when not detected */
     struct tally tally[TALLY_COUNT];
-    char notes[REPORT_NOTES_MAX]; /* lines, each ends in "\n": what was detected or assumed, warnings */
+    char notes[REPORT_NOTES_MAX]; /* lines, each ends in "\n": what was detected or assumed,
+                                     warnings */
 };
 
 void report_init(struct import_report *r);

@@ -10,8 +10,8 @@ static int64_t floor_div(int64_t a, int64_t b)
     return a / b - (a % b < 0);
 }
 
-static enum err_code new_like(const struct history *in, int64_t start_us, int64_t step_us, int64_t n,
-                              struct history *out, struct err *e)
+static enum err_code new_like(const struct history *in, int64_t start_us, int64_t step_us,
+                              int64_t n, struct history *out, struct err *e)
 {
     bool has[FIELD_COUNT];
     memset(out, 0, sizeof *out);
@@ -67,7 +67,8 @@ static float last_in(const float *x, int64_t n, struct overlap o)
     return NAN;
 }
 
-/* Linear between the centres of native steps k and k + 1 at `at` (in native steps, centre of step k is k + 0.5). */
+/* Linear between the centres of native steps k and k + 1 at `at` (in native steps, centre of step k
+ * is k + 0.5). */
 static float interpolate(const float *x, int64_t n, double at)
 {
     int64_t own = (int64_t)floor(at), k = (int64_t)floor(at - 0.5);
@@ -127,7 +128,8 @@ static double barred_share(const struct history *in, struct overlap o)
     return sum / (o.hi - o.lo);
 }
 
-enum err_code history_mean(const struct history *in, int64_t step_us, struct history *out, struct err *e)
+enum err_code history_mean(const struct history *in, int64_t step_us, struct history *out,
+                           struct err *e)
 {
     int64_t end_us = in->start_us + in->n * in->step_us;
     int64_t first = step_us > 0 ? floor_div(in->start_us, step_us) : 0;

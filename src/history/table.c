@@ -16,12 +16,13 @@ static size_t padded(int64_t n)
 }
 
 enum err_code history_new(int64_t start_us, int64_t step_us, int64_t n, const bool has[FIELD_COUNT],
-                        struct history *out, struct err *e)
+                          struct history *out, struct err *e)
 {
     memset(out, 0, sizeof *out);
     if (n < 1 || n > HISTORY_SAMPLES_MAX)
         return err_set(e, ERR_LIMIT,
-                       "%" PRId64 " steps (at most %" PRId64 "): is a stray time far from the rest, or the "
+                       "%" PRId64 " steps (at most %" PRId64
+                       "): is a stray time far from the rest, or the "
                        "step too small?",
                        n, HISTORY_SAMPLES_MAX);
     size_t n_cols = 0, stride = padded(n);

@@ -1,7 +1,7 @@
 /* table.h - a history in memory: one block for the columns, one for the bars.
  *
- * The writer's side of model/history.h.  history_new() gives writable columns, all NaN; history_close()
- * (history/file.h) releases it. */
+ * The writer's side of model/history.h.  history_new() gives writable columns, all NaN;
+ * history_close() (history/file.h) releases it. */
 #ifndef HISTORY_TABLE_H
 #define HISTORY_TABLE_H
 
@@ -15,8 +15,9 @@
 #define HISTORY_SAMPLES_MAX (INT64_C(40) * 1000 * 1000)
 
 /* has[f] tells which columns exist; n > 0.  Errors: ERR_LIMIT, ERR_NOMEM. */
-NODISCARD enum err_code history_new(int64_t start_us, int64_t step_us, int64_t n, const bool has[FIELD_COUNT],
-                                  struct history *out, struct err *e);
+NODISCARD enum err_code history_new(int64_t start_us, int64_t step_us, int64_t n,
+                                    const bool has[FIELD_COUNT], struct history *out,
+                                    struct err *e);
 float *history_col(struct history *h, enum field f); /* NULL where absent */
 uint8_t *history_barred(struct history *h);
 /* XXH64 over start, step, n, each column's name and bytes, and the bars. */

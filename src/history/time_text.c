@@ -19,10 +19,10 @@ void time_reader_init(struct time_reader *r, enum time_format format, const stru
 const char *time_format_text(enum time_format f)
 {
     static const char *const text[] = {
-        [TIME_AUTO] = "not known yet",     [TIME_S] = "epoch seconds",
-        [TIME_MS] = "epoch milliseconds",  [TIME_US] = "epoch microseconds",
-        [TIME_NS] = "epoch nanoseconds",   [TIME_RFC3339] = "RFC 3339",
-        [TIME_LOCAL] = "local time",       [TIME_ROW] = "row number times step",
+        [TIME_AUTO] = "not known yet",    [TIME_S] = "epoch seconds",
+        [TIME_MS] = "epoch milliseconds", [TIME_US] = "epoch microseconds",
+        [TIME_NS] = "epoch nanoseconds",  [TIME_RFC3339] = "RFC 3339",
+        [TIME_LOCAL] = "local time",      [TIME_ROW] = "row number times step",
     };
     return text[f];
 }
@@ -32,7 +32,8 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* ---- epoch -------------------------------------------------------------------------------------- */
+/* ---- epoch --------------------------------------------------------------------------------------
+ */
 
 /* Units per second as a power of ten. */
 static int unit_digits(enum time_format f)
@@ -40,7 +41,8 @@ static int unit_digits(enum time_format f)
     return f == TIME_S ? 0 : f == TIME_MS ? 3 : f == TIME_US ? 6 : 9;
 }
 
-/* Digits with decimals, exactly: 1795955835.510 -> microseconds, cut.  False when it is not that. */
+/* Digits with decimals, exactly: 1795955835.510 -> microseconds, cut.  False when it is not that.
+ */
 static bool epoch_digits(const char *s, size_t n, int unit, int64_t *us)
 {
     size_t i = 0;
@@ -100,7 +102,8 @@ static enum time_format guess_epoch(const char *s, size_t n)
     return v < 1e11 ? TIME_S : v < 1e14 ? TIME_MS : v < 1e17 ? TIME_US : TIME_NS;
 }
 
-/* ---- dates -------------------------------------------------------------------------------------- */
+/* ---- dates --------------------------------------------------------------------------------------
+ */
 
 static int two(const char *s)
 {
@@ -148,7 +151,8 @@ static bool read_clock(const char *s, size_t n, int64_t *us, size_t *used)
 }
 
 /* The local count and the text behind it (a zone or nothing). */
-static bool read_local(struct time_reader *r, const char *s, size_t n, int64_t *local_us, size_t *used)
+static bool read_local(struct time_reader *r, const char *s, size_t n, int64_t *local_us,
+                       size_t *used)
 {
     int64_t clock_us;
     if (n < 10 || !read_date(r, s))
@@ -157,7 +161,8 @@ static bool read_local(struct time_reader *r, const char *s, size_t n, int64_t *
     *used = 10;
     if (n == 10)
         return true;
-    if ((s[10] != ' ' && s[10] != 'T' && s[10] != 't') || !read_clock(s + 11, n - 11, &clock_us, used))
+    if ((s[10] != ' ' && s[10] != 'T' && s[10] != 't') ||
+        !read_clock(s + 11, n - 11, &clock_us, used))
         return false;
     *local_us += clock_us;
     *used += 11;
@@ -172,7 +177,10 @@ static bool read_zone(const char *s, size_t n, int64_t *offset_us)
         return true;
     if (n < 3 || (*s != '+' && *s != '-'))
         return false;
-    int h = two(s + 1), m = n == 6 && s[3] == ':' ? two(s + 4) : n == 5 ? two(s + 3) : n == 3 ? 0 : -1;
+    int h = two(s + 1), m = n == 6 && s[3] == ':' ? two(s + 4)
+                            : n == 5              ? two(s + 3)
+                            : n == 3              ? 0
+                                                  : -1;
     if (h < 0 || h > 23 || m < 0 || m > 59)
         return false;
     *offset_us = (*s == '-' ? -1 : 1) * ((int64_t)h * 3600 + m * 60) * S_US;

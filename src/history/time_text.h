@@ -1,8 +1,9 @@
 /* time_text.h - a column of times as text, read one cell after the other.
  *
- * The format is fixed by the first cell (or given) and then required of all: a column does not change its
- * mind half way.  Local times use the order of rows where the clock showed an hour twice: the first
- * instant that is later than the row before.  Bulk columns repeat their date, so the day is cached.
+ * The format is fixed by the first cell (or given) and then required of all: a column does not
+ * change its mind half way.  Local times use the order of rows where the clock showed an hour
+ * twice: the first instant that is later than the row before.  Bulk columns repeat their date, so
+ * the day is cached.
  *
  *   s ms us ns   digits since the epoch, with decimals or an exponent if they like
  *   rfc3339      2024-05-01T12:00:00Z, +02:00
@@ -18,7 +19,16 @@
 #include "base/err.h"
 #include "base/tz.h"
 
-enum time_format { TIME_AUTO, TIME_S, TIME_MS, TIME_US, TIME_NS, TIME_RFC3339, TIME_LOCAL, TIME_ROW };
+enum time_format {
+    TIME_AUTO,
+    TIME_S,
+    TIME_MS,
+    TIME_US,
+    TIME_NS,
+    TIME_RFC3339,
+    TIME_LOCAL,
+    TIME_ROW
+};
 
 enum time_result {
     TIME_OK,
@@ -31,10 +41,10 @@ enum time_result {
 struct time_reader {
     enum time_format format; /* TIME_AUTO until the first cell is read */
     const struct tz *zone;   /* of local times; NULL is UTC */
-    bool equal_is_same;      /* several rows share a stamp: an equal local time is the same instant */
-    int64_t last_us;         /* newest so far */
-    char date[10];           /* text of the cached day */
-    int64_t date_us;         /* its local midnight */
+    bool equal_is_same; /* several rows share a stamp: an equal local time is the same instant */
+    int64_t last_us;    /* newest so far */
+    char date[10];      /* text of the cached day */
+    int64_t date_us;    /* its local midnight */
     bool date_known;
 };
 

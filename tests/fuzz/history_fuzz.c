@@ -1,7 +1,8 @@
 /* history_fuzz.c - arbitrary bytes as a history file.
  *
- * With an odd first byte the two checksums and the length are made to fit, so that what lies behind them is
- * reached.  What is accepted is inspected, resampled, and must encode to a file that decodes to the same. */
+ * With an odd first byte the two checksums and the length are made to fit, so that what lies behind
+ * them is reached.  What is accepted is inspected, resampled, and must encode to a file that
+ * decodes to the same. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,14 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* Offsets of docs/history-file.md. */
-enum { AT_FILE_BYTES = 16, AT_HEADER_HASH = 24, AT_START = 32, AT_DATA_HASH = 56, AT_DATA_OFFSET = 336, HEADER = 384 };
+enum {
+    AT_FILE_BYTES = 16,
+    AT_HEADER_HASH = 24,
+    AT_START = 32,
+    AT_DATA_HASH = 56,
+    AT_DATA_OFFSET = 336,
+    HEADER = 384
+};
 
 static void make_fit(uint8_t *p, size_t n)
 {
@@ -29,7 +37,8 @@ static void make_fit(uint8_t *p, size_t n)
     memcpy(&data_offset, p + AT_DATA_OFFSET, 8);
     if (data_offset < HEADER || data_offset > n)
         return;
-    for (int round = 0; round < 2; round++) { /* the data hash lies inside what the header hash covers */
+    for (int round = 0; round < 2;
+         round++) { /* the data hash lies inside what the header hash covers */
         uint64_t x = hash_of(p + AT_START, data_offset - AT_START);
         memcpy(p + AT_HEADER_HASH, &x, 8);
         (void)history_decode(p, n, &h, NULL, &e);

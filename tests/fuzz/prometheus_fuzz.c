@@ -1,4 +1,5 @@
-/* prometheus_fuzz.c - arbitrary bytes as an answer of the Prometheus API; the first byte picks the options. */
+/* prometheus_fuzz.c - arbitrary bytes as an answer of the Prometheus API; the first byte picks the
+ * options. */
 #include <float.h>
 #include <stdint.h>
 #include <stdio.h>

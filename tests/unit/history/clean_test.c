@@ -4,7 +4,8 @@
 #include "history/resample.h"
 #include "tests/unit/history/hist_fixture.h"
 
-/* ---- filling and gaps against a slow reference ---------------------------------------------------- */
+/* ---- filling and gaps against a slow reference
+ * ---------------------------------------------------- */
 
 static void slow_fill(float *x, int n, bool is_load)
 {
@@ -17,7 +18,9 @@ static void slow_fill(float *x, int n, bool is_load)
             b++;
         out[i] = x[i];
         if (isnan(x[i]) && a >= 0 && b < n && b - a <= 3)
-            out[i] = is_load ? (float)((double)x[a] + ((double)x[b] - (double)x[a]) * (i - a) / (b - a)) : x[a];
+            out[i] = is_load
+                         ? (float)((double)x[a] + ((double)x[b] - (double)x[a]) * (i - a) / (b - a))
+                         : x[a];
     }
     memcpy(x, out, (size_t)n * sizeof *x);
 }
@@ -51,7 +54,8 @@ TEST(zero_runs_of_the_given_length_and_longer_become_missing)
     assert_true(x[0] == 0 && x[1] == 0 && isnan(x[3]) && isnan(x[5]) && isnan(x[10]));
 }
 
-/* ---- the grid --------------------------------------------------------------------------------------- */
+/* ---- the grid
+ * --------------------------------------------------------------------------------------- */
 
 struct grid_case {
     int64_t step_ms, phase_ms, jitter_ms;
@@ -61,8 +65,8 @@ struct grid_case {
 TEST(step_and_phase_are_found_under_jitter_and_loss)
 {
     static const struct grid_case cases[] = {
-        {60000, 0, 0, 0},     {300000, 240000, 0, 5}, {15000, 3000, 400, 10}, {1000, 0, 0, 30},
-        {250, 100, 0, 10},    {10000, 0, 1200, 10},   {57000, 13000, 0, 0},   {86400000, 0, 0, 10},
+        {60000, 0, 0, 0},  {300000, 240000, 0, 5}, {15000, 3000, 400, 10}, {1000, 0, 0, 30},
+        {250, 100, 0, 10}, {10000, 0, 1200, 10},   {57000, 13000, 0, 0},   {86400000, 0, 0, 10},
     };
     struct rng r = rng_stream(test_seed(), "grid");
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -75,9 +79,13 @@ TEST(step_and_phase_are_found_under_jitter_and_loss)
         assert_ok(raw_series_add(&raw, FIELD_QPS, NULL, &series, &e), &e);
         int64_t base = INT64_C(1700000000000) / c->step_ms * c->step_ms + c->phase_ms;
         for (int k = 0; k < 2000; k++) {
-            int64_t jitter = c->jitter_ms ? (int64_t)rng_below(&r, (uint32_t)(2 * c->jitter_ms)) - c->jitter_ms : 0;
+            int64_t jitter =
+                c->jitter_ms ? (int64_t)rng_below(&r, (uint32_t)(2 * c->jitter_ms)) - c->jitter_ms
+                             : 0;
             if ((int)rng_below(&r, 100) >= c->drop_percent)
-                assert_ok(raw_value(&raw, series, (base + k * c->step_ms + jitter) * 1000, k, 0, 1, &e), &e);
+                assert_ok(
+                    raw_value(&raw, series, (base + k * c->step_ms + jitter) * 1000, k, 0, 1, &e),
+                    &e);
         }
         assert_ok(grid_find(&raw, 0, false, &g, &e), &e);
         print_message("           step %lld ms\n", (long long)c->step_ms);
@@ -90,7 +98,8 @@ TEST(step_and_phase_are_found_under_jitter_and_loss)
     }
 }
 
-/* ---- any input in, invariants out --------------------------------------------------------------------- */
+/* ---- any input in, invariants out
+ * --------------------------------------------------------------------- */
 
 static void random_csv(struct rng *r, struct buf *out)
 {
@@ -132,7 +141,8 @@ TEST(whatever_comes_in_a_history_is_finite_consistent_and_counted)
             assert_int_equal(barred, f.report.barred);
             assert_int_equal(missing, f.report.missing);
             assert_true(f.report.kept <= f.report.values);
-            assert_ok(history_write(path, &f.h, &f.report, &f.e), &f.e); /* refuses what is out of range */
+            assert_ok(history_write(path, &f.h, &f.report, &f.e),
+                      &f.e); /* refuses what is out of range */
             assert_ok(history_open(path, &back, NULL, &f.e), &f.e);
             assert_int_equal(back.data_hash, f.h.data_hash);
             history_close(&back);
@@ -176,7 +186,8 @@ TEST(shuffled_rows_give_the_same_history)
 
 TEST(a_missing_gauge_does_not_bar_the_load_beside_it)
 {
-    static const char text[] = "time,qps,p99_latency_ms\n0,1,5\n60,0,\n120,0,\n180,0,\n240,0,\n300,1,6\n";
+    static const char text[] =
+        "time,qps,p99_latency_ms\n0,1,5\n60,0,\n120,0,\n180,0,\n240,0,\n300,1,6\n";
     struct fixture f;
     assert_ok(fixture_text(&f, "csv", NULL, text, sizeof text - 1), &f.e);
     assert_int_equal(f.report.barred, 0);
@@ -186,7 +197,8 @@ TEST(a_missing_gauge_does_not_bar_the_load_beside_it)
 
 TEST(without_load_only_samples_with_nothing_are_barred)
 {
-    static const char text[] = "time,cpu_util,mem_util\n0,0.1,0.1\n60,,0.1\n120,,\n180,,\n240,,\n300,,0.2\n360,0.1,0.1\n";
+    static const char text[] =
+        "time,cpu_util,mem_util\n0,0.1,0.1\n60,,0.1\n120,,\n180,,\n240,,\n300,,0.2\n360,0.1,0.1\n";
     struct fixture f;
     assert_ok(fixture_text(&f, "csv", NULL, text, sizeof text - 1), &f.e);
     assert_int_equal(f.report.barred, 3);
@@ -195,9 +207,11 @@ TEST(without_load_only_samples_with_nothing_are_barred)
     fixture_fini(&f);
 }
 
-/* ---- resampling --------------------------------------------------------------------------------------- */
+/* ---- resampling
+ * --------------------------------------------------------------------------------------- */
 
-static void two_columns(struct history *h, int64_t step_us, const float *qps, const float *util, int64_t n)
+static void two_columns(struct history *h, int64_t step_us, const float *qps, const float *util,
+                        int64_t n)
 {
     bool has[FIELD_COUNT] = {[FIELD_QPS] = true, [FIELD_GPU_UTIL] = true};
     struct err e;
@@ -211,7 +225,8 @@ static void two_columns(struct history *h, int64_t step_us, const float *qps, co
 
 TEST(load_is_interpolated_and_gauges_are_held_at_the_decision_step)
 {
-    static const float qps[] = {10, 20, NAN, NAN, NAN, 40}, util[] = {0.1f, 0.2f, 0.3f, 0.4f, 0.5f, 0.6f};
+    static const float qps[] = {10, 20, NAN, NAN, NAN, 40},
+                       util[] = {0.1f, 0.2f, 0.3f, 0.4f, 0.5f, 0.6f};
     static const double want[] = {10, 10, 11.25, 13.75, 16.25, 18.75, 20, 20}; /* then missing */
     struct history h, fine;
     struct err e;
@@ -236,7 +251,8 @@ TEST(load_is_interpolated_and_gauges_are_held_at_the_decision_step)
 
 TEST(a_coarser_step_takes_means_of_load_and_the_last_gauge)
 {
-    static const float qps[] = {1, 2, 3, 4, 5, 6, 7}, util[] = {0.1f, 0.2f, 0.3f, 0.4f, 0.5f, 0.6f, 0.7f};
+    static const float qps[] = {1, 2, 3, 4, 5, 6, 7},
+                       util[] = {0.1f, 0.2f, 0.3f, 0.4f, 0.5f, 0.6f, 0.7f};
     struct history h, c;
     struct err e;
     two_columns(&h, 10 * US_PER_S, qps, util, 7);

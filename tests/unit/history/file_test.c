@@ -159,8 +159,18 @@ static void put32(unsigned char *p, uint32_t v)
 }
 
 /* Offsets of docs/history-file.md. */
-enum { AT_VERSION = 8, AT_ORDER = 12, AT_HEADER_HASH = 24, AT_START = 32, AT_STEP = 40, AT_N = 48,
-       AT_COLUMNS = 64, AT_WORKLOAD = 80, AT_DATA_OFFSET = 336, AT_TABLE = 384 };
+enum {
+    AT_VERSION = 8,
+    AT_ORDER = 12,
+    AT_HEADER_HASH = 24,
+    AT_START = 32,
+    AT_STEP = 40,
+    AT_N = 48,
+    AT_COLUMNS = 64,
+    AT_WORKLOAD = 80,
+    AT_DATA_OFFSET = 336,
+    AT_TABLE = 384
+};
 
 static void fix_header_hash(struct bytes b)
 {
@@ -170,17 +180,50 @@ static void fix_header_hash(struct bytes b)
     memcpy(b.p + AT_HEADER_HASH, &h, 8);
 }
 
-static void break_version(unsigned char *p) { put32(p + AT_VERSION, 2); }
-static void break_order(unsigned char *p) { put32(p + AT_ORDER, 0x04030201); }
-static void break_magic(unsigned char *p) { p[1] = 'X'; }
-static void break_text_mode(unsigned char *p) { p[4] = '\n'; }
-static void break_n(unsigned char *p) { memset(p + AT_N, 0xff, 8); }
-static void break_n_columns(unsigned char *p) { put32(p + AT_COLUMNS, 0xffffffff); }
-static void break_step(unsigned char *p) { memset(p + AT_STEP, 0, 8); }
-static void break_start(unsigned char *p) { memset(p + AT_START, 0x7f, 8); }
-static void break_name(unsigned char *p) { memset(p + AT_WORKLOAD, 'a', WORKLOAD_ID_MAX); }
-static void break_field(unsigned char *p) { memcpy(p + AT_TABLE, "qqs", 4); }
-static void break_offset(unsigned char *p) { memset(p + AT_TABLE + 40, 0x40, 8); }
+static void break_version(unsigned char *p)
+{
+    put32(p + AT_VERSION, 2);
+}
+static void break_order(unsigned char *p)
+{
+    put32(p + AT_ORDER, 0x04030201);
+}
+static void break_magic(unsigned char *p)
+{
+    p[1] = 'X';
+}
+static void break_text_mode(unsigned char *p)
+{
+    p[4] = '\n';
+}
+static void break_n(unsigned char *p)
+{
+    memset(p + AT_N, 0xff, 8);
+}
+static void break_n_columns(unsigned char *p)
+{
+    put32(p + AT_COLUMNS, 0xffffffff);
+}
+static void break_step(unsigned char *p)
+{
+    memset(p + AT_STEP, 0, 8);
+}
+static void break_start(unsigned char *p)
+{
+    memset(p + AT_START, 0x7f, 8);
+}
+static void break_name(unsigned char *p)
+{
+    memset(p + AT_WORKLOAD, 'a', WORKLOAD_ID_MAX);
+}
+static void break_field(unsigned char *p)
+{
+    memcpy(p + AT_TABLE, "qqs", 4);
+}
+static void break_offset(unsigned char *p)
+{
+    memset(p + AT_TABLE + 40, 0x40, 8);
+}
 
 TEST(damaged_headers_say_what_is_wrong)
 {
@@ -237,7 +280,8 @@ TEST(an_unwritable_place_and_a_full_disk_are_errors_and_leave_nothing)
     struct history h;
     struct err e;
     random_history(&r, &h);
-    assert_err(history_write("/no/such/folder/h.hist", &h, NULL, &e), ERR_IO, &e, "/no/such/folder");
+    assert_err(history_write("/no/such/folder/h.hist", &h, NULL, &e), ERR_IO, &e,
+               "/no/such/folder");
     if (access("/dev/full", W_OK) == 0)
         assert_err(history_write("/dev/full", &h, NULL, &e), ERR_IO, &e, NULL);
     struct rlimit old, small;
@@ -261,7 +305,8 @@ TEST(other_files_are_not_histories)
     struct err e;
     const char *path = test_path("%s/other", test_tmp_dir());
     test_write_file(path, "ts,v\n1,2\n", 9);
-    assert_err(history_open(path, &h, NULL, &e), ERR_PARSE, &e, "not a history file (make one with");
+    assert_err(history_open(path, &h, NULL, &e), ERR_PARSE, &e,
+               "not a history file (make one with");
     test_write_file(path, "", 0);
     assert_err(history_open(path, &h, NULL, &e), ERR_PARSE, &e, "the file is empty");
     assert_err(history_open("/no/such", &h, NULL, &e), ERR_IO, &e, "/no/such");

@@ -30,8 +30,8 @@ static inline enum err_code fixture_import_paths(struct fixture *f, const char *
     return import_run(format, &f->cfg, paths, n, &f->h, &f->report, &f->e);
 }
 
-static inline enum err_code fixture_import(struct fixture *f, const char *format, const char *const *options,
-                                           const char *path)
+static inline enum err_code fixture_import(struct fixture *f, const char *format,
+                                           const char *const *options, const char *path)
 {
     char *own = mem_strdup(path);
     enum err_code rc = fixture_import_paths(f, format, options, &own, 1);
@@ -40,8 +40,8 @@ static inline enum err_code fixture_import(struct fixture *f, const char *format
 }
 
 /* Imports text written to a file of the test folder. */
-static inline enum err_code fixture_text(struct fixture *f, const char *format, const char *const *options,
-                                         const char *text, size_t n)
+static inline enum err_code fixture_text(struct fixture *f, const char *format,
+                                         const char *const *options, const char *text, size_t n)
 {
     const char *path = test_path("%s/in.txt", test_tmp_dir());
     test_write_file(path, text, n);

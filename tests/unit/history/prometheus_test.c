@@ -2,7 +2,8 @@
 
 #include "tests/unit/history/hist_fixture.h"
 
-#define MATRIX(results) "{\"status\":\"success\",\"data\":{\"resultType\":\"matrix\",\"result\":[" results "]}}"
+#define MATRIX(results)                                                                            \
+    "{\"status\":\"success\",\"data\":{\"resultType\":\"matrix\",\"result\":[" results "]}}"
 
 struct prom_case {
     const char *name;
@@ -13,43 +14,75 @@ struct prom_case {
 };
 
 static const struct prom_case good[] = {
-    {"one series", {"qps=*"}, MATRIX("{\"metric\":{},\"values\":[[10,\"1\"],[20,\"2.5\"]]}"), 2, {1, 2.5}},
-    {"NaN, infinities", {"qps=*"},
-     MATRIX("{\"metric\":{},\"values\":[[0,\"1\"],[10,\"NaN\"],[20,\"+Inf\"],[30,\"-Inf\"],[40,\"2\"]]}"), 5,
+    {"one series",
+     {"qps=*"},
+     MATRIX("{\"metric\":{},\"values\":[[10,\"1\"],[20,\"2.5\"]]}"),
+     2,
+     {1, 2.5}},
+    {"NaN, infinities",
+     {"qps=*"},
+     MATRIX("{\"metric\":{},\"values\":[[0,\"1\"],[10,\"NaN\"],[20,\"+Inf\"],[30,\"-Inf\"],[40,"
+            "\"2\"]]}"),
+     5,
      {1, NAN, NAN, NAN, 2}},
-    {"a stale stretch is a gap", {"qps=*"},
-     MATRIX("{\"metric\":{},\"values\":[[0,\"1\"],[10,\"1\"],[20,\"2\"],[60,\"3\"]]}"), 7,
+    {"a stale stretch is a gap",
+     {"qps=*"},
+     MATRIX("{\"metric\":{},\"values\":[[0,\"1\"],[10,\"1\"],[20,\"2\"],[60,\"3\"]]}"),
+     7,
      {1, 1, 2, NAN, NAN, NAN, 3}},
-    {"counter with a reset", {"qps=*", "counter=qps"},
-     MATRIX("{\"metric\":{},\"values\":[[0,\"5\"],[10,\"105\"],[20,\"40\"],[30,\"50\"]]}"), 3, {10, 4, 1}},
-    {"counters of two pods, one restarts", {"qps=reqs", "counter=qps", "combine=sum"},
-     MATRIX("{\"metric\":{\"__name__\":\"reqs\",\"pod\":\"a\"},\"values\":[[0,\"0\"],[10,\"100\"],[20,\"200\"]]},"
-            "{\"metric\":{\"__name__\":\"reqs\",\"pod\":\"b\"},\"values\":[[0,\"900\"],[10,\"1000\"],[20,\"50\"]]}"),
-     2, {20, 15}},
-    {"a pod that misses one scrape does not dent the sum", {"qps=*", "combine=sum"},
+    {"counter with a reset",
+     {"qps=*", "counter=qps"},
+     MATRIX("{\"metric\":{},\"values\":[[0,\"5\"],[10,\"105\"],[20,\"40\"],[30,\"50\"]]}"),
+     3,
+     {10, 4, 1}},
+    {"counters of two pods, one restarts",
+     {"qps=reqs", "counter=qps", "combine=sum"},
+     MATRIX("{\"metric\":{\"__name__\":\"reqs\",\"pod\":\"a\"},\"values\":[[0,\"0\"],[10,\"100\"],["
+            "20,\"200\"]]},"
+            "{\"metric\":{\"__name__\":\"reqs\",\"pod\":\"b\"},\"values\":[[0,\"900\"],[10,"
+            "\"1000\"],[20,\"50\"]]}"),
+     2,
+     {20, 15}},
+    {"a pod that misses one scrape does not dent the sum",
+     {"qps=*", "combine=sum"},
      MATRIX("{\"metric\":{\"pod\":\"a\"},\"values\":[[0,\"1\"],[10,\"1\"],[20,\"1\"]]},"
             "{\"metric\":{\"pod\":\"b\"},\"values\":[[0,\"2\"],[20,\"4\"]]}"),
-     3, {3, 4, 5}},
-    {"a pod that ends stops counting", {"qps=*", "combine=sum"},
+     3,
+     {3, 4, 5}},
+    {"a pod that ends stops counting",
+     {"qps=*", "combine=sum"},
      MATRIX("{\"metric\":{\"pod\":\"a\"},\"values\":[[0,\"1\"],[10,\"1\"],[20,\"1\"]]},"
             "{\"metric\":{\"pod\":\"b\"},\"values\":[[0,\"2\"]]}"),
-     3, {3, 1, 1}},
-    {"largest", {"qps=*", "combine=max"},
+     3,
+     {3, 1, 1}},
+    {"largest",
+     {"qps=*", "combine=max"},
      MATRIX("{\"metric\":{\"pod\":\"a\"},\"values\":[[0,\"1\"],[10,\"5\"]]},"
             "{\"metric\":{\"pod\":\"b\"},\"values\":[[0,\"2\"],[10,\"4\"]]}"),
-     2, {2, 5}},
-    {"selected by label", {"qps={pod=\"b\"}"},
+     2,
+     {2, 5}},
+    {"selected by label",
+     {"qps={pod=\"b\"}"},
      MATRIX("{\"metric\":{\"pod\":\"a\"},\"values\":[[0,\"1\"],[10,\"5\"]]},"
             "{\"metric\":{\"pod\":\"b\"},\"values\":[[0,\"2\"],[10,\"4\"]]}"),
-     2, {2, 4}},
-    {"selected by an absent label", {"qps={zone=\"\", pod=\"a\"}"},
+     2,
+     {2, 4}},
+    {"selected by an absent label",
+     {"qps={zone=\"\", pod=\"a\"}"},
      MATRIX("{\"metric\":{\"pod\":\"a\",\"zone\":\"x\"},\"values\":[[0,\"1\"],[10,\"5\"]]},"
             "{\"metric\":{\"pod\":\"a\"},\"values\":[[0,\"2\"],[10,\"4\"]]}"),
-     2, {2, 4}},
-    {"times with decimals", {"qps=*"}, MATRIX("{\"metric\":{},\"values\":[[10.25,\"1\"],[10.5,\"2\"],[10.75,\"3\"]]}"),
-     3, {1, 2, 3}},
-    {"blank marker of DCGM", {"qps=*"},
-     MATRIX("{\"metric\":{},\"values\":[[0,\"1\"],[10,\"9223372036854775794\"],[20,\"2\"]]}"), 3, {1, 1.5, 2}},
+     2,
+     {2, 4}},
+    {"times with decimals",
+     {"qps=*"},
+     MATRIX("{\"metric\":{},\"values\":[[10.25,\"1\"],[10.5,\"2\"],[10.75,\"3\"]]}"),
+     3,
+     {1, 2, 3}},
+    {"blank marker of DCGM",
+     {"qps=*"},
+     MATRIX("{\"metric\":{},\"values\":[[0,\"1\"],[10,\"9223372036854775794\"],[20,\"2\"]]}"),
+     3,
+     {1, 1.5, 2}},
 };
 
 TEST(prometheus_reads_what_it_should)
@@ -57,7 +90,9 @@ TEST(prometheus_reads_what_it_should)
     for (size_t i = 0; i < ARRAY_LEN(good); i++) {
         struct fixture f;
         print_message("           %s\n", good[i].name);
-        assert_ok(fixture_text(&f, "prometheus", good[i].options, good[i].text, strlen(good[i].text)), &f.e);
+        assert_ok(
+            fixture_text(&f, "prometheus", good[i].options, good[i].text, strlen(good[i].text)),
+            &f.e);
         assert_int_equal(f.h.n, good[i].n);
         for (int k = 0; k < good[i].n; k++)
             assert_near((double)f.h.col[FIELD_QPS][k], good[i].want[k], 1e-6, 1e-6);
@@ -76,21 +111,41 @@ static const struct prom_bad bad[] = {
     {{"qps=*"}, "", ERR_PARSE, "in.txt"},
     {{"qps=*"}, "not json", ERR_PARSE, "in.txt"},
     {{"qps=*"}, "[]", ERR_PARSE, "no \"status\""},
-    {{"qps=*"}, "{\"status\":\"error\",\"errorType\":\"bad_data\",\"error\":\"parse error\"}", ERR_PARSE,
+    {{"qps=*"},
+     "{\"status\":\"error\",\"errorType\":\"bad_data\",\"error\":\"parse error\"}",
+     ERR_PARSE,
      "the server answered bad_data: parse error"},
     {{"qps=*"}, "{\"status\":\"success\"}", ERR_PARSE, "without resultType"},
-    {{"qps=*"}, "{\"status\":\"success\",\"data\":{\"resultType\":\"matrix\"}}", ERR_PARSE, "not an array"},
+    {{"qps=*"},
+     "{\"status\":\"success\",\"data\":{\"resultType\":\"matrix\"}}",
+     ERR_PARSE,
+     "not an array"},
     {{"qps=*"}, MATRIX("{\"values\":[]}"), ERR_PARSE, "no \"metric\""},
     {{"qps=*"}, MATRIX("{\"metric\":{}}"), ERR_PARSE, "no \"values\""},
     {{"qps=*"}, MATRIX("{\"metric\":{},\"histograms\":[]}"), ERR_PARSE, "native histograms"},
     {{"qps=*"}, MATRIX("{\"metric\":{},\"values\":[[1]]}"), ERR_PARSE, "not [time, \"value\"]"},
-    {{"qps=*"}, MATRIX("{\"metric\":{},\"values\":[[\"x\",\"1\"]]}"), ERR_PARSE, "not [time, \"value\"]"},
+    {{"qps=*"},
+     MATRIX("{\"metric\":{},\"values\":[[\"x\",\"1\"]]}"),
+     ERR_PARSE,
+     "not [time, \"value\"]"},
     {{"qps=*"}, MATRIX("{\"metric\":{},\"values\":[[1,2]]}"), ERR_PARSE, "not [time, \"value\"]"},
-    {{"qps=*"}, MATRIX("{\"metric\":{},\"values\":[[0,\"a\"],[10,\"b\"]]}"), ERR_RANGE, "not numbers"},
-    {{"qps=*"}, MATRIX("{\"metric\":{},\"values\":[[1e300,\"1\"],[-1e300,\"2\"]]}"), ERR_RANGE, "1900"},
-    {{"qps=*"}, MATRIX("{\"metric\":{\"pod\":\"a\"},\"values\":[[0,\"1\"]]},{\"metric\":{\"pod\":\"b\"},\"values\":[[0,\"1\"]]}"),
-     ERR_INVAL, "qps: 2 series ({pod=\"a\"}; {pod=\"b\"}): select one or give combine"},
-    {{"qps=other"}, MATRIX("{\"metric\":{},\"values\":[[0,\"1\"],[1,\"1\"]]}"), ERR_MISSING, "no series matches"},
+    {{"qps=*"},
+     MATRIX("{\"metric\":{},\"values\":[[0,\"a\"],[10,\"b\"]]}"),
+     ERR_RANGE,
+     "not numbers"},
+    {{"qps=*"},
+     MATRIX("{\"metric\":{},\"values\":[[1e300,\"1\"],[-1e300,\"2\"]]}"),
+     ERR_RANGE,
+     "1900"},
+    {{"qps=*"},
+     MATRIX("{\"metric\":{\"pod\":\"a\"},\"values\":[[0,\"1\"]]},{\"metric\":{\"pod\":\"b\"},"
+            "\"values\":[[0,\"1\"]]}"),
+     ERR_INVAL,
+     "qps: 2 series ({pod=\"a\"}; {pod=\"b\"}): select one or give combine"},
+    {{"qps=other"},
+     MATRIX("{\"metric\":{},\"values\":[[0,\"1\"],[1,\"1\"]]}"),
+     ERR_MISSING,
+     "no series matches"},
     {{"qps={pod=a}"}, MATRIX(""), ERR_USAGE, "expected a series selector"},
     {{"qps={pod=\"a\"} x"}, MATRIX(""), ERR_USAGE, "expected a series selector"},
     {{"zone=UTC"}, MATRIX(""), ERR_USAGE, "which field is it?"},
@@ -102,7 +157,8 @@ TEST(prometheus_refuses_what_it_should_and_says_why)
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
         struct fixture f;
         print_message("           %s\n", bad[i].message);
-        enum err_code rc = fixture_text(&f, "prometheus", bad[i].options, bad[i].text, strlen(bad[i].text));
+        enum err_code rc =
+            fixture_text(&f, "prometheus", bad[i].options, bad[i].text, strlen(bad[i].text));
         assert_err(rc, bad[i].code, &f.e, bad[i].message);
         fixture_fini(&f);
     }
@@ -110,9 +166,12 @@ TEST(prometheus_refuses_what_it_should_and_says_why)
 
 TEST(pages_and_metrics_of_a_folder_merge)
 {
-    static const char page1[] = MATRIX("{\"metric\":{\"job\":\"x\"},\"values\":[[0,\"1\"],[10,\"2\"]]}");
-    static const char page2[] = MATRIX("{\"metric\":{\"job\":\"x\"},\"values\":[[10,\"2\"],[20,\"3\"],[30,\"4\"]]}");
-    static const char util[] = MATRIX("{\"metric\":{\"gpu\":\"0\"},\"values\":[[0,\"50\"],[10,\"60\"],[30,\"70\"]]}");
+    static const char page1[] =
+        MATRIX("{\"metric\":{\"job\":\"x\"},\"values\":[[0,\"1\"],[10,\"2\"]]}");
+    static const char page2[] =
+        MATRIX("{\"metric\":{\"job\":\"x\"},\"values\":[[10,\"2\"],[20,\"3\"],[30,\"4\"]]}");
+    static const char util[] =
+        MATRIX("{\"metric\":{\"gpu\":\"0\"},\"values\":[[0,\"50\"],[10,\"60\"],[30,\"70\"]]}");
     char folder[400];
     (void)snprintf(folder, sizeof folder, "%s/pages", test_tmp_dir());
     assert_int_equal(mkdir(folder, 0700), 0);
@@ -120,9 +179,11 @@ TEST(pages_and_metrics_of_a_folder_merge)
     test_write_file(test_path("%s/a.json", folder), page1, sizeof page1 - 1);
     test_write_file(test_path("%s/notes.txt", folder), "x", 1);
     test_write_file(test_path("%s/util", test_tmp_dir()), util, sizeof util - 1);
-    char *paths[2] = {mem_strdup(test_path("qps=%s", folder)), mem_strdup(test_path("gpu_util=%s/util", test_tmp_dir()))};
+    char *paths[2] = {mem_strdup(test_path("qps=%s", folder)),
+                      mem_strdup(test_path("gpu_util=%s/util", test_tmp_dir()))};
     struct fixture f;
-    assert_ok(fixture_import_paths(&f, "prometheus", OPTIONS("scale=gpu_util=0.01"), paths, 2), &f.e);
+    assert_ok(fixture_import_paths(&f, "prometheus", OPTIONS("scale=gpu_util=0.01"), paths, 2),
+              &f.e);
     assert_int_equal(f.h.n, 4);
     assert_string_equal(f.h.workload_id, "pages");
     for (int i = 0; i < 4; i++)
@@ -137,7 +198,8 @@ TEST(pages_and_metrics_of_a_folder_merge)
 TEST(a_scenario_names_its_history_beside_itself)
 {
     static const char text[] = "ts,v\n0,60\n60,120\n";
-    static const char yaml[] = "format: csv\npaths: [s.csv]\noptions:\n  time: ts\n  qps: v\n  per_step: [qps]\n";
+    static const char yaml[] =
+        "format: csv\npaths: [s.csv]\noptions:\n  time: ts\n  qps: v\n  per_step: [qps]\n";
     const char *scenario = test_path("%s/scenario.yaml", test_tmp_dir());
     struct history_source s;
     struct history h;
@@ -145,7 +207,9 @@ TEST(a_scenario_names_its_history_beside_itself)
     struct err e;
     test_write_file(test_path("%s/s.csv", test_tmp_dir()), text, sizeof text - 1);
     opt_init(&history_source_table, &s);
-    assert_ok(opt_read_text(&history_source_table, &s, yaml, sizeof yaml - 1, "scenario.yaml", NULL, &e), &e);
+    assert_ok(
+        opt_read_text(&history_source_table, &s, yaml, sizeof yaml - 1, "scenario.yaml", NULL, &e),
+        &e);
     assert_ok(opt_finish(&history_source_table, &s, &e), &e);
     assert_ok(history_load(&s, scenario, &h, &rep, &e), &e);
     assert_near((double)h.col[FIELD_QPS][1], 2, 0, 0);
@@ -153,7 +217,8 @@ TEST(a_scenario_names_its_history_beside_itself)
     history_close(&h);
     opt_fini(&history_source_table, &s);
     opt_init(&history_source_table, &s);
-    assert_err(history_load(&s, scenario, &h, &rep, &e), ERR_INVAL, &e, "give file, or format and paths");
+    assert_err(history_load(&s, scenario, &h, &rep, &e), ERR_INVAL, &e,
+               "give file, or format and paths");
     assert_ok(opt_set(&history_source_table, &s, "file=s.hist", NULL, &e), &e);
     assert_ok(history_load(&s, scenario, &h, &rep, &e), &e);
     assert_int_equal(h.n, 2);

@@ -7,7 +7,8 @@ TEST(genai_sums_pods_and_agrees_with_the_joined_minutes)
     const char *dir = test_data_dir();
     struct fixture f;
     struct fixture joined;
-    assert_ok(fixture_import(&f, "genai", OPTIONS("gpu_memory=48GiB"), test_path("%s/genai", dir)), &f.e);
+    assert_ok(fixture_import(&f, "genai", OPTIONS("gpu_memory=48GiB"), test_path("%s/genai", dir)),
+              &f.e);
     assert_int_equal(f.h.n, 1441);
     assert_int_equal(f.h.step_us, 57 * US_PER_S);
     assert_int_equal(f.h.start_us, INT64_C(1662858720) * US_PER_S);
@@ -34,7 +35,9 @@ TEST(genai_time_scale_can_be_undone)
 {
     const char *dir = test_data_dir();
     struct fixture f;
-    assert_ok(fixture_import(&f, "genai", OPTIONS("undo_time_scale=true"), test_path("%s/genai", dir)), &f.e);
+    assert_ok(
+        fixture_import(&f, "genai", OPTIONS("undo_time_scale=true"), test_path("%s/genai", dir)),
+        &f.e);
     assert_int_equal(f.h.n, 1441);
     assert_int_equal(f.h.step_us, US_PER_MIN);
     assert_null(f.h.col[FIELD_GPU_MEM_UTIL]); /* the memory of a GPU was not told */
@@ -51,8 +54,9 @@ TEST(azure_llm_arrivals_become_rates_that_add_up_to_the_rows)
     for (size_t i = 0; i < ARRAY_LEN(logs); i++) {
         struct fixture f;
         double sum = 0;
-        assert_ok(fixture_import(&f, "azure-llm", NULL,
-                                 test_path("%s/azure-llm/AzureLLMInferenceTrace_%s.csv", dir, logs[i].file)),
+        assert_ok(fixture_import(
+                      &f, "azure-llm", NULL,
+                      test_path("%s/azure-llm/AzureLLMInferenceTrace_%s.csv", dir, logs[i].file)),
                   &f.e);
         assert_int_equal(f.h.step_us, 15 * US_PER_S);
         for (int64_t k = 0; k < f.h.n; k++)
@@ -68,7 +72,8 @@ TEST(azure_llm_counts_tokens_when_asked)
     const char *dir = test_data_dir();
     const char *path = test_path("%s/azure-llm/AzureLLMInferenceTrace_code.csv", dir);
     double sum[3] = {0};
-    static const char *const measure[] = {"measure=prompt_tokens", "measure=output_tokens", "measure=tokens"};
+    static const char *const measure[] = {"measure=prompt_tokens", "measure=output_tokens",
+                                          "measure=tokens"};
     for (int m = 0; m < 3; m++) {
         struct fixture f;
         assert_ok(fixture_import(&f, "azure-llm", OPTIONS(measure[m], "step=60s"), path), &f.e);
@@ -114,8 +119,9 @@ TEST(prometheus_captures_read_or_fail_as_they_should)
     for (size_t i = 0; i < ARRAY_LEN(all); i++) {
         struct fixture f;
         print_message("           %s\n", all[i].file);
-        enum err_code rc = fixture_import(&f, "prometheus", OPTIONS("qps=*"),
-                                          test_path("%s/prometheus/api/live_2.42/%s.json", dir, all[i].file));
+        enum err_code rc =
+            fixture_import(&f, "prometheus", OPTIONS("qps=*"),
+                           test_path("%s/prometheus/api/live_2.42/%s.json", dir, all[i].file));
         assert_err(rc, all[i].want, &f.e, all[i].text);
         if (!rc)
             assert_non_null(strstr(f.report.notes, all[i].text));

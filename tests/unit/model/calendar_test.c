@@ -33,7 +33,8 @@ TEST(calendar_points_in_utc)
 {
     static const struct point_case cases[] = {
         {"1970-01-01T00:00:00Z", 0, 0, 3, false, false},
-        {"1969-12-31T23:59:59Z", 1439, 95, 2, true, true}, /* before the epoch: rounds down, not to zero */
+        {"1969-12-31T23:59:59Z", 1439, 95, 2, true,
+         true}, /* before the epoch: rounds down, not to zero */
         {"2024-02-29T12:14:59Z", 734, 48, 3, true, false},
         {"2023-02-28T00:15:00Z", 15, 1, 1, true, false},
         {"2024-02-28T00:15:00Z", 15, 1, 2, false, false},
@@ -49,8 +50,9 @@ TEST(calendar_points_in_utc)
 TEST(calendar_follows_the_local_clock_over_daylight_saving)
 {
     static const struct point_case cases[] = {
-        {"2024-03-31T00:59:00Z", 119, 7, 6, true, true},  /* 01:59 CET */
-        {"2024-03-31T01:00:00Z", 180, 12, 6, true, true}, /* 03:00 CEST: two o'clock does not exist */
+        {"2024-03-31T00:59:00Z", 119, 7, 6, true, true}, /* 01:59 CET */
+        {"2024-03-31T01:00:00Z", 180, 12, 6, true,
+         true}, /* 03:00 CEST: two o'clock does not exist */
         {"2024-10-27T00:30:00Z", 150, 10, 6, false, false}, /* 02:30 CEST */
         {"2024-10-27T01:30:00Z", 150, 10, 6, false, false}, /* 02:30 CET */
         {"2024-12-31T22:59:59Z", 1439, 95, 1, true, true},
@@ -72,8 +74,10 @@ TEST(holidays_are_local_days_and_no_workdays)
     struct err e;
     assert_ok(tz_load("America/New_York", &zone, &e), &e);
     struct calendar cal = {.zone = zone, .holiday_days = days, .n_holidays = ARRAY_LEN(days)};
-    struct calendar_point eve = calendar_at(&cal, at("2024-12-25T04:59:59Z"));   /* Tuesday 24th, local */
-    struct calendar_point first = calendar_at(&cal, at("2024-12-25T05:00:00Z")); /* Wednesday 25th */
+    struct calendar_point eve =
+        calendar_at(&cal, at("2024-12-25T04:59:59Z")); /* Tuesday 24th, local */
+    struct calendar_point first =
+        calendar_at(&cal, at("2024-12-25T05:00:00Z")); /* Wednesday 25th */
     struct calendar_point after = calendar_at(&cal, at("2024-12-27T05:00:00Z"));
     struct calendar_point saturday = calendar_at(&cal, at("2024-12-28T12:00:00Z"));
     assert_false(eve.holiday);
@@ -92,7 +96,8 @@ TEST(every_minute_of_a_year_is_in_the_slot_of_its_local_time)
     struct err e;
     assert_ok(tz_load("Australia/Lord_Howe", &zone, &e), &e); /* shifts by half an hour */
     struct calendar cal = {.zone = zone};
-    for (int64_t t = at("2024-01-01T00:00:00Z"); t < at("2025-01-01T00:00:00Z"); t += 7 * 60000000) {
+    for (int64_t t = at("2024-01-01T00:00:00Z"); t < at("2025-01-01T00:00:00Z");
+         t += 7 * 60000000) {
         struct calendar_point p = calendar_at(&cal, t);
         struct tz_civil c = tz_civil(tz_to_local_us(zone, t));
         assert_int_equal(p.minute, c.hour * 60 + c.minute);
