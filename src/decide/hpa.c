@@ -45,7 +45,6 @@ static const struct opt_table options = OPT_TABLE(
 static const struct policy_range ranges[] = {
     {"gpu", 0.2, 0.98, false},
     {"down_window", 15e6, 3600e6, true},
-    {"up_window", 0, 120e6, false},
     {"tolerance", 0.01, 0.2, false},
 };
 

@@ -62,6 +62,7 @@ struct predictive_options {
 
 struct mpc_options {
     double lambda; /* price of one missed step, in unit-steps: the trade of cost against misses */
+    double keep; /* times lambda: the price when planning scale-in */
     double margin; /* added to the expected demand before its spread */
     double spread; /* multiplies the measured spread of the prediction */
     double trust;  /* 0: newest level only .. 1: level times the forecast's shape */
@@ -81,6 +82,7 @@ struct foresight_options {
 struct outlook_options {
     double lambda;      /* price of one violated step, in unit-steps */
     int64_t hold_us;    /* the plan must be lower for this long before units go */
+    double hysteresis;  /* units go only to what hysteresis x lambda still wants */
     double budget_gain; /* how strongly lambda follows the error budget */
 };
 

@@ -15,6 +15,8 @@ static const struct opt_row rows[] = {
                "price of one violated step", .unit = "unit-steps"),
     OPT_DURATION(struct outlook_options, hold_us, "hold", "10min", "0s", "1h",
                  "the plan must be lower for this long before units go"),
+    OPT_DOUBLE(struct outlook_options, hysteresis, "hysteresis", "4", "1", "1000",
+               "units go only to the plan for this many times lambda"),
     OPT_DOUBLE(struct outlook_options, budget_gain, "budget_gain", "1", "0", "10",
                "how strongly lambda follows the error budget; 0: not at all"),
 };
@@ -23,7 +25,8 @@ static const struct opt_table options = OPT_TABLE("outlook", struct outlook_opti
 
 static const struct policy_range ranges[] = {
     {"lambda", 4, 20000, true},
-    {"hold", 600e6, 1800e6, true},
+    {"hold", 600e6, 3000e6, true},
+    {"hysteresis", 1.5, 60, true},
 };
 
 static void init(const struct capacity_config *cfg, const union policy_options *opt, union policy_memory *m)
@@ -62,12 +65,14 @@ static void fail(struct policy_proposal *out, int units, enum err_code why)
     *out = (struct policy_proposal){.units = units, .action = -1, .value = NAN, .error = why};
 }
 
-/* What is wanted now, held against the recent plans before anything is given up. */
+/* Up to the plan at once; down only to what a dearer miss would still want, held against the recent past: a size
+ * just left is not wanted back on the next gust. */
 static int held(const struct policy_input *in, struct outlook_memory *m, int plan)
 {
-    int highest = (int)extreme_push(&m->highest, EXTREME_HIGHEST, in->view->now_us, in->opt->outlook.hold_us,
-                                    (float)plan);
     int now = in->view->units_requested;
+    int safe = plan_at(in, m, m->lambda * in->opt->outlook.hysteresis);
+    int highest = (int)extreme_push(&m->highest, EXTREME_HIGHEST, in->view->now_us, in->opt->outlook.hold_us,
+                                    (float)max_int(plan, safe));
     return plan >= now ? plan : min_int(now, highest);
 }
 
