@@ -23,7 +23,7 @@ static inline uint32_t noise_index(const struct capsim_world *w, int32_t step)
     return (uint32_t)(step + 4 * w->ar_block);
 }
 
-/* 2 Phi(x) - 1, Abramowitz & Stegun 7.1.27, error below 5e-4: makes a Gaussian uniform in (-1, 1). */
+/* 2 Phi(x) - 1, Abramowitz & Stegun 7.1.27, error below 5e-4: a Gaussian becomes uniform. */
 static inline float uniform_of_gauss(float x)
 {
     float z = __builtin_fabsf(x) * 0.70710678f;

@@ -452,7 +452,7 @@ TEST(a_lane_started_in_the_middle_meets_the_same_noise_bit_for_bit)
     fixture_fini(&f);
 }
 
-/* ---- determinism ------------------------------------------------------------------------------- */
+/* ---- determinism ------------------------------------------------------------------------------ */
 
 static uint64_t run_hash(struct fixture *f, uint64_t seed, uint64_t action_seed)
 {
