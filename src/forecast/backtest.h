@@ -49,9 +49,6 @@ struct backtest_result {
     bool beats_best;             /* and below every baseline */
 };
 
-/* Called now and then with the share done; may be NULL. */
-typedef void backtest_progress(void *arg, double done_frac);
-
 /* Errors: ERR_RANGE for less than 9 days (names what is there), ERR_NOMEM, those of the parts. */
 NODISCARD enum err_code backtest_run(const struct backtest_config *cfg, const struct forecast_series *s,
                                      const struct calendar *cal, struct backtest_result *out,

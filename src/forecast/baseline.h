@@ -11,6 +11,7 @@
 #ifndef FORECAST_BASELINE_H
 #define FORECAST_BASELINE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -34,6 +35,9 @@ struct holt_winters {
 /* Fits on points [0, n_fit) for the level.  Errors: ERR_RANGE for fewer than 3 days; ERR_NOMEM. */
 NODISCARD enum err_code holt_winters_fit(const struct forecast_series *s, int64_t n_fit, int level,
                                          struct holt_winters *out, struct err *e);
+
+/* out[n]: the forecasts of a fitted Holt-Winters, never below 0; its state starts from the first two days. */
+void holt_winters_run(const struct holt_winters *hw, const struct forecast_series *s, int level, float *out);
 
 /* out[n]: the forecast made at origin i, NaN where none can be.  n_fit is used by Holt-Winters only.
  * Errors: those of holt_winters_fit(). */
