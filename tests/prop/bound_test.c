@@ -1,6 +1,8 @@
 /* bound_test.c - over random services, loads and seeds, no policy run in the simulator costs less than the
- * bound at its own misses: not a random one, not one that knows all demand, not one that started earlier. */
+ * bound at its own misses: not a random one, not one that knows all demand, not one that started earlier, not
+ * the plan of hindsight. */
 #include "tests/unit/train/bound_fixture.h"
+#include "train/oracle.h"
 
 enum { STEPS = 600, WARM = 50, UNITS_TOP = 100, INSTANCES = 60, POLICIES = 8 };
 
@@ -118,4 +120,41 @@ TEST(misses_of_any_policy_are_at_least_the_forced_ones)
         bound_fini(&b);
         bound_fixture_free(f);
     }
+}
+
+TEST(plans_of_hindsight_are_kept_and_lie_above_the_bound)
+{
+    struct rng r = rng_stream(test_seed(), "prop.oracle");
+    int met = 0;
+    for (int i = 0; i < INSTANCES; i++) {
+        struct bound_fixture *f = random_instance(&r);
+        uint64_t seed = rng_next(&r);
+        int units0 = (int)rng_below(&r, (uint32_t)f->spec.units_max + 1);
+        int32_t from = (int32_t)rng_below(&r, STEPS / 2), to = from + 1 + (int32_t)rng_below(&r, STEPS / 2);
+        double limit = 0.1 * rng_unit(&r), usd = 0;
+        int16_t units[STEPS];
+        struct oracle_result plan;
+        struct err e;
+        assert_ok(oracle_plan(&f->world, &f->trace, seed, from, to, units0, limit, units, &plan, &e), &e);
+        struct capsim_out out;
+        int misses = 0, counted = 0;
+        capsim_reset(&f->lane, &f->world, &f->trace, seed, from, units0, &f->view);
+        for (int32_t k = from; k < to; k++) {
+            capsim_step(&f->lane, &f->world, &f->trace, units[k - from], &f->view, &out);
+            misses += out.miss && !out.barred;
+            counted += !out.barred;
+            usd += out.barred ? 0 : (double)out.cost_usd;
+        }
+        assert_int_equal(misses, plan.misses);
+        assert_near(usd, plan.cost_usd, 1e-9, 1e-12);
+        assert_int_equal(plan.met, misses <= limit * counted);
+        met += plan.met;
+        if (counted > 0) {
+            double own = (double)misses / counted, least;
+            assert_ok(bound_cost(&f->world, &f->trace, seed, from, to, units0, &own, 1, &least, &e), &e);
+            assert_true(least <= usd);
+        }
+        bound_fixture_free(f);
+    }
+    assert_true(met > INSTANCES / 3);
 }

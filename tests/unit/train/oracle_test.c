@@ -189,6 +189,54 @@ TEST(plans_keep_the_limit_and_stay_near_the_bound)
     }
 }
 
+/* 1024 minutes of a `time,value` file after `skip` rows; the peak so far takes 40 units at full use. */
+static int32_t load_minutes(struct bound_fixture *f, const char *path, int skip)
+{
+    enum { MINUTES = BOUND_FIXTURE_STEPS / 4 };
+    float v[MINUTES + 1], peak = 0;
+    int n = 0;
+    char line[256];
+    FILE *in = fopen(path, "r");
+    assert_non_null(in);
+    for (int row = 0; n <= MINUTES && fgets(line, sizeof line, in); row++) {
+        const char *comma = strchr(line, ',');
+        float x = comma && row ? strtof(comma + 1, NULL) : 0;
+        peak = x > peak ? x : peak;
+        if (row > skip)
+            v[n++] = x;
+    }
+    fclose(in);
+    assert_int_equal(n, MINUTES + 1);
+    for (int i = 0; i < BOUND_FIXTURE_STEPS; i++) {
+        float share = (float)(i % 4) / 4;
+        f->demand[i] = (v[i / 4] * (1 - share) + v[i / 4 + 1] * share) * 40 * (float)f->latency.unit_qps / peak;
+    }
+    return BOUND_FIXTURE_STEPS;
+}
+
+TEST(plans_on_measured_loads_are_within_a_few_percent_of_the_bound)
+{
+    static const struct {
+        const char *file;
+        double over_bound;
+    } row[] = {{"crane_input9.csv", 1.03}, {"crane_input13.csv", 1.03}, {"nasa_jul95_1m.csv", 1.06},
+               {"twitter_stream_2021_1m.csv", 1.05}};
+    const char *dir = test_data_dir();
+    static struct planned p;
+    for (size_t i = 0; i < ARRAY_LEN(row); i++) {
+        struct bound_fixture *f = bound_fixture_new(64, 8);
+        f->cfg = capsim_cfg_default();
+        int32_t n = load_minutes(f, test_path("%s/autoscale-qps/%s", dir, row[i].file), 15000);
+        bound_fixture_start(f, n);
+        plan(f, 1, 0, n, 30, 0.01, &p);
+        double ratio = p.result.cost_usd / bound_of(f, 1, 0, n, 30, 0.01);
+        if (!p.result.met || ratio < 1 || ratio > row[i].over_bound)
+            fail_msg("%s: %d misses of %d, %.4f x bound, want below %g", row[i].file, p.result.misses,
+                     p.result.counted, ratio, row[i].over_bound);
+        bound_fixture_free(f);
+    }
+}
+
 TEST(the_same_inputs_give_the_same_plan)
 {
     enum { N = 1500 };
