@@ -54,11 +54,10 @@ static void setup(struct update_bench *b, enum nn_shape shape, bool bf16, struct
     struct rng rng = rng_stream(1, "init");
     must(nn_net_new(&cfg, &rng, &b->net, &e), &e);
     must(rollout_new(&sizes, N_STEPS, 1, nn_net_state_dim(b->net), &b->rollout, &e), &e);
-    must(ppo_update_init(&b->update, b->net, b->rollout, shape == NN_LSTM ? 16 : 1, &e), &e);
+    must(ppo_update_init(&b->update, b->net, pool, b->rollout, shape == NN_LSTM ? 16 : 1, &e), &e);
     b->adv = mem_zero((size_t)b->rollout->n_rows, sizeof *b->adv);
     fill(b->rollout, b->adv);
     struct rollout *r = b->rollout;
-    b->update.pool = pool;
     b->update.minibatch = MINIBATCH;
     b->update.epochs = EPOCHS;
     b->update.lr = 3e-4f;

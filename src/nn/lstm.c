@@ -1,5 +1,6 @@
 #include "nn/lstm.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -56,10 +57,10 @@ void lstm_init(const struct lstm *l, const struct nn_params *p, struct rng *rng)
         b[GATE_F * l->n_hidden + j] = 1.0f;
 }
 
-/* Kernel column of the j-th unit's gate. */
+/* Kernel column of a gate's 16 units from `unit` on. */
 static int column(int gate, int unit)
 {
-    return (unit / VEC) * N_GATES * VEC + gate * VEC + unit % VEC;
+    return unit * N_GATES + gate * VEC;
 }
 
 static void order_columns(const float *w, int rows, int n_hidden, float *out)
@@ -67,8 +68,8 @@ static void order_columns(const float *w, int rows, int n_hidden, float *out)
     int width = N_GATES * n_hidden;
     for (int i = 0; i < rows; i++)
         for (int gate = 0; gate < N_GATES; gate++)
-            for (int j = 0; j < n_hidden; j++)
-                out[i * width + column(gate, j)] = w[i * width + gate * n_hidden + j];
+            for (int j = 0; j < n_hidden; j += VEC)
+                v16_store(out + i * width + column(gate, j), v16_load(w + i * width + gate * n_hidden + j));
 }
 
 static void restore_columns(const float *w, int rows, int n_hidden, float *out)
@@ -76,8 +77,8 @@ static void restore_columns(const float *w, int rows, int n_hidden, float *out)
     int width = N_GATES * n_hidden;
     for (int i = 0; i < rows; i++)
         for (int gate = 0; gate < N_GATES; gate++)
-            for (int j = 0; j < n_hidden; j++)
-                out[i * width + gate * n_hidden + j] = w[i * width + column(gate, j)];
+            for (int j = 0; j < n_hidden; j += VEC)
+                v16_store(out + i * width + gate * n_hidden + j, v16_load(w + i * width + column(gate, j)));
 }
 
 void lstm_pack(struct lstm *l, const struct nn_params *p)
@@ -93,11 +94,11 @@ void lstm_pack(struct lstm *l, const struct nn_params *p)
 }
 
 /* Gates of one row and 16 units: g points at their 64 pre-activations, which become activations. */
-VEC_INLINE void cell(float *g, float *h, float *c, float *tanh_c)
+VEC_INLINE void cell(float *g, const float *c_in, float *h, float *c, float *tanh_c)
 {
     v16 i = v16_sigmoid(v16_load(g + GATE_I * VEC)), f = v16_sigmoid(v16_load(g + GATE_F * VEC));
     v16 n = v16_tanh(v16_load(g + GATE_G * VEC)), o = v16_sigmoid(v16_load(g + GATE_O * VEC));
-    v16 next = v16_fma(f, v16_load(c), i * n);
+    v16 next = v16_fma(f, v16_load(c_in), i * n);
     v16 squashed = v16_tanh(next);
     v16_store(g + GATE_I * VEC, i);
     v16_store(g + GATE_F * VEC, f);
@@ -109,10 +110,10 @@ VEC_INLINE void cell(float *g, float *h, float *c, float *tanh_c)
         v16_store(tanh_c, squashed);
 }
 
-void lstm_step(const struct lstm *l, const float *x, size_t ldx, int n, float *h, float *c, size_t ld,
-               float *gates, float *tanh_c)
+/* Pre-activations of all gates of n rows. */
+static void gate_sums(const struct lstm *l, const float *x, size_t ldx, int n, const float *h, size_t ld, float *gates)
 {
-    size_t hidden = (size_t)l->n_hidden, width = N_GATES * hidden;
+    size_t width = N_GATES * (size_t)l->n_hidden;
     struct gemm g = {
         .m = n, .n = (int)width, .k = l->n_in,
         .a = x, .a_m = ldx, .a_k = 1, .b = l->panels_x,
@@ -125,32 +126,46 @@ void lstm_step(const struct lstm *l, const float *x, size_t ldx, int n, float *h
     g.b = l->panels_h;
     g.init = GEMM_ADD;
     gemm_run(&g);
+}
+
+void lstm_step(const struct lstm *l, const float *x, size_t ldx, int n, float *h, float *c, size_t ld, float *gates)
+{
+    size_t hidden = (size_t)l->n_hidden, width = N_GATES * hidden;
+    gate_sums(l, x, ldx, n, h, ld, gates);
     for (size_t r = 0; r < (size_t)n; r++)
         for (size_t j = 0; j < hidden; j += VEC)
-            cell(gates + r * width + N_GATES * j, h + r * ld + j, c + r * ld + j,
-                 tanh_c ? tanh_c + r * hidden + j : NULL);
+            cell(gates + r * width + N_GATES * j, c + r * ld + j, h + r * ld + j, c + r * ld + j, NULL);
+}
+
+/* The state row r of step s starts from. */
+static void reset_rows(const struct lstm_trace *t, size_t s, size_t hidden)
+{
+    for (size_t r = s * (size_t)t->n_seq; r < (s + 1) * (size_t)t->n_seq; r++)
+        if (t->reset[r]) {
+            memset(t->h_in + r * hidden, 0, hidden * sizeof(float));
+            memset(t->c_in + r * hidden, 0, hidden * sizeof(float));
+        }
 }
 
 void lstm_forward(const struct lstm *l, struct lstm_trace *t)
 {
-    size_t hidden = (size_t)l->n_hidden, rows = (size_t)t->n_seq, span = rows * hidden;
-    float *c = t->dc; /* running cell state; free until the backward pass */
-    memcpy(c, t->c_in, span * sizeof(float));
+    size_t hidden = (size_t)l->n_hidden, rows = (size_t)t->n_seq, width = N_GATES * hidden;
     for (size_t s = 0; s < (size_t)t->n_steps; s++) {
-        float *h_in = t->h_in + s * span, *c_in = t->c_in + s * span, *h = t->h + s * span;
-        if (s > 0) {
-            memcpy(h_in, h - span, span * sizeof(float));
-            memcpy(c_in, c, span * sizeof(float));
-        }
-        for (size_t r = 0; r < rows; r++)
-            if (t->reset[s * rows + r]) {
-                memset(h_in + r * hidden, 0, hidden * sizeof(float));
-                memset(c_in + r * hidden, 0, hidden * sizeof(float));
+        bool last = s + 1 == (size_t)t->n_steps;
+        reset_rows(t, s, hidden);
+        gate_sums(l, t->x + s * rows * t->ldx, t->ldx, t->n_seq, t->h_in + s * rows * hidden, hidden,
+                  t->gates + s * rows * width);
+        for (size_t r = 0; r < rows; r++) {
+            size_t row = s * rows + r, next = row + rows;
+            for (size_t j = 0; j < hidden; j += VEC) {
+                float *c = last ? t->dc + r * hidden + j : t->c_in + next * hidden + j; /* dc: not needed yet */
+                float *h = t->h + row * hidden + j;
+                cell(t->gates + row * width + N_GATES * j, t->c_in + row * hidden + j, h, c,
+                     t->tanh_c + row * hidden + j);
+                if (!last)
+                    v16_store(t->h_in + next * hidden + j, v16_load(h));
             }
-        memcpy(h, h_in, span * sizeof(float));
-        memcpy(c, c_in, span * sizeof(float));
-        lstm_step(l, t->x + s * rows * t->ldx, t->ldx, t->n_seq, h, c, hidden, t->gates + s * N_GATES * span,
-                  t->tanh_c + s * span);
+        }
     }
 }
 

@@ -44,9 +44,8 @@ void lstm_fini(struct lstm *l);
 void lstm_init(const struct lstm *l, const struct nn_params *p, struct rng *rng);
 void lstm_pack(struct lstm *l, const struct nn_params *p);
 
-/* One step of n rows.  h and c: [n][ld], replaced.  gates: [n][4 H] scratch; tanh_c: [n][H], may be NULL. */
-void lstm_step(const struct lstm *l, const float *x, size_t ldx, int n, float *h, float *c, size_t ld,
-               float *gates, float *tanh_c);
+/* One step of n rows.  h and c: [n][ld], replaced.  gates: [n][4 H] scratch. */
+void lstm_step(const struct lstm *l, const float *x, size_t ldx, int n, float *h, float *c, size_t ld, float *gates);
 /* All steps of the trace; h_in and c_in of the first step must be set. */
 void lstm_forward(const struct lstm *l, struct lstm_trace *t);
 /* Adds to grad (lstm_grad_size floats). */

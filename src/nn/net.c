@@ -45,7 +45,6 @@ struct nn_ws {
     struct dense_pairs pairs; /* bf16_grad */
     struct lstm_trace trace; /* NN_LSTM; buffers owned here */
     uint8_t *reset;
-    int max_rows;
 };
 
 struct nn_net_cfg nn_net_cfg_default(enum nn_shape shape, int n_obs, int n_actions, int n_values)
@@ -286,11 +285,8 @@ static bool pairs_alloc(struct nn_ws *ws, const struct nn_net_cfg *c, int rows)
 static bool ws_alloc(struct nn_ws *ws, const struct nn_net *net)
 {
     int rows = net->cfg.shape == NN_LSTM ? TILE_SEQS * NN_STEPS_MAX : TILE_ROWS;
-    ws->max_rows = rows;
-    ws->grad_size = net->grad_size;
-    ws->grad = try_zero_aligned(net->grad_size, sizeof(float));
     ws->row = try_zero((size_t)rows, sizeof *ws->row);
-    if (!ws->grad || !ws->row || !ws_floats(&ws->x, rows, gemm_pad(net->cfg.n_obs)))
+    if (!ws->row || !ws_floats(&ws->x, rows, gemm_pad(net->cfg.n_obs)))
         return false;
     if (net->cfg.bf16_grad && !pairs_alloc(ws, &net->cfg, rows))
         return false;
@@ -305,16 +301,28 @@ static bool ws_alloc(struct nn_ws *ws, const struct nn_net *net)
     return true;
 }
 
-enum err_code nn_ws_new(const struct nn_net *net, struct nn_ws **out, struct err *e)
+static enum err_code new_ws(const struct nn_net *net, bool scratch, struct nn_ws **out, struct err *e)
 {
     struct nn_ws *ws = mem_zero(1, sizeof *ws);
     *out = NULL;
-    if (!ws_alloc(ws, net)) {
+    ws->grad_size = net->grad_size;
+    ws->grad = try_zero_aligned(net->grad_size, sizeof(float));
+    if (!ws->grad || (scratch && !ws_alloc(ws, net))) {
         nn_ws_free(ws);
         return err_set(e, ERR_NOMEM, "workspace of a network");
     }
     *out = ws;
     return ERR_OK;
+}
+
+enum err_code nn_ws_new(const struct nn_net *net, struct nn_ws **out, struct err *e)
+{
+    return new_ws(net, true, out, e);
+}
+
+enum err_code nn_ws_new_sums(const struct nn_net *net, struct nn_ws **out, struct err *e)
+{
+    return new_ws(net, false, out, e);
 }
 
 void nn_ws_free(struct nn_ws *ws)
@@ -388,7 +396,7 @@ static void forward_tile(const struct nn_net *net, struct nn_ws *ws, const float
 {
     if (net->cfg.shape == NN_LSTM) {
         size_t h = (size_t)net->cfg.n_hidden;
-        lstm_step(&net->lstm, obs, stride, n, state, state + h, 2 * h, ws->trace.gates, NULL);
+        lstm_step(&net->lstm, obs, stride, n, state, state + h, 2 * h, ws->trace.gates);
         obs = state;
         stride = 2 * h;
     }
@@ -479,8 +487,8 @@ static void prefetch_row(const struct nn_net *net, const struct nn_batch *b, int
         __builtin_prefetch(row + j);
 }
 
-static void grad_rows(const struct nn_net *net, struct nn_ws *ws, const struct nn_batch *b, int begin, int n,
-                      nn_loss_fn *loss, void *ctx)
+static void grad_rows(const struct nn_net *net, struct nn_ws *ws, float *grad, const struct nn_batch *b, int begin,
+                      int n, nn_loss_fn *loss, void *ctx)
 {
     size_t ldx = (size_t)gemm_pad(net->cfg.n_obs);
     for (int i = 0; i < n; i++) {
@@ -491,7 +499,6 @@ static void grad_rows(const struct nn_net *net, struct nn_ws *ws, const struct n
         chain_forward(&net->chain[c], &ws->chain[c], ws->x, ldx, n);
     struct nn_tile tile = tile_of(net, ws, n);
     loss(ctx, &tile);
-    float *grad = ws->grad;
     for (int c = 0; c < net->n_chains; c++) {
         chain_backward(&net->chain[c], &ws->chain[c], ws->x, ldx, NN_LINEAR, n, NULL, 0, grad, pairs_of(net, ws));
         grad += chain_grad_size(&net->chain[c]);
@@ -515,8 +522,8 @@ static void gather_sequences(const struct nn_net *net, struct nn_ws *ws, const s
     }
 }
 
-static void grad_sequences(const struct nn_net *net, struct nn_ws *ws, const struct nn_batch *b, int begin,
-                           int n, nn_loss_fn *loss, void *ctx)
+static void grad_sequences(const struct nn_net *net, struct nn_ws *ws, float *grad, const struct nn_batch *b,
+                           int begin, int n, nn_loss_fn *loss, void *ctx)
 {
     struct lstm_trace *t = &ws->trace;
     size_t h = (size_t)net->cfg.n_hidden;
@@ -531,13 +538,13 @@ static void grad_sequences(const struct nn_net *net, struct nn_ws *ws, const str
     chain_forward(&net->chain[0], &ws->chain[0], t->h, h, rows);
     struct nn_tile tile = tile_of(net, ws, rows);
     loss(ctx, &tile);
-    float *chain_grad = ws->grad + lstm_grad_size(&net->lstm);
+    float *chain_grad = grad + lstm_grad_size(&net->lstm);
     chain_backward(&net->chain[0], &ws->chain[0], t->h, h, NN_LINEAR, rows, t->dh, h, chain_grad, pairs_of(net, ws));
-    lstm_backward(&net->lstm, t, ws->grad);
+    lstm_backward(&net->lstm, t, grad);
 }
 
-void nn_net_grad(const struct nn_net *net, struct nn_ws *ws, const struct nn_batch *batch, nn_loss_fn *loss,
-                 void *ctx)
+void nn_net_grad_into(const struct nn_net *net, struct nn_ws *scratch, struct nn_ws *sums,
+                      const struct nn_batch *batch, nn_loss_fn *loss, void *ctx)
 {
     bool recurrent = net->cfg.shape == NN_LSTM;
     int step = recurrent ? TILE_SEQS : TILE_ROWS;
@@ -546,10 +553,16 @@ void nn_net_grad(const struct nn_net *net, struct nn_ws *ws, const struct nn_bat
     for (int i = 0; i < batch->n; i += step) {
         int n = batch->n - i < step ? batch->n - i : step;
         if (recurrent)
-            grad_sequences(net, ws, batch, i, n, loss, ctx);
+            grad_sequences(net, scratch, sums->grad, batch, i, n, loss, ctx);
         else
-            grad_rows(net, ws, batch, i, n, loss, ctx);
+            grad_rows(net, scratch, sums->grad, batch, i, n, loss, ctx);
     }
+}
+
+void nn_net_grad(const struct nn_net *net, struct nn_ws *ws, const struct nn_batch *batch, nn_loss_fn *loss,
+                 void *ctx)
+{
+    nn_net_grad_into(net, ws, ws, batch, loss, ctx);
 }
 
 void nn_net_reduce(struct nn_net *net, struct nn_ws *const *ws, int n_ws)

@@ -72,6 +72,8 @@ void nn_net_copy(struct nn_net *dst, const struct nn_net *src);
 int nn_net_state_dim(const struct nn_net *net);
 
 NODISCARD enum err_code nn_ws_new(const struct nn_net *net, struct nn_ws **out, struct err *e);
+/* Gradient sums without scratch, for nn_net_grad_into and nn_net_reduce. */
+NODISCARD enum err_code nn_ws_new_sums(const struct nn_net *net, struct nn_ws **out, struct err *e);
 void nn_ws_free(struct nn_ws *ws);
 void nn_ws_zero(struct nn_ws *ws); /* clears the gradient sums */
 
@@ -109,6 +111,9 @@ typedef void nn_loss_fn(void *ctx, const struct nn_tile *tile);
 /* Adds the gradient of the batch to ws.  Allocates nothing. */
 void nn_net_grad(const struct nn_net *net, struct nn_ws *ws, const struct nn_batch *batch, nn_loss_fn *loss,
                  void *ctx);
+/* The same with the scratch of one workspace and the sums of another: many sums, one warm scratch per thread. */
+void nn_net_grad_into(const struct nn_net *net, struct nn_ws *scratch, struct nn_ws *sums,
+                      const struct nn_batch *batch, nn_loss_fn *loss, void *ctx);
 /* params.grad = sum of the workspaces, added in index order. */
 void nn_net_reduce(struct nn_net *net, struct nn_ws *const *ws, int n_ws);
 

@@ -173,7 +173,7 @@ static enum err_code make_parts(struct ppo *p, struct err *e)
                             seq_steps, e);
     if (rc == ERR_OK)
         rc = make_buffers(p, e);
-    return rc ? rc : ppo_update_init(&p->update, p->net, p->rollout, seq_steps, e);
+    return rc ? rc : ppo_update_init(&p->update, p->net, p->pool, p->rollout, seq_steps, e);
 }
 
 static void connect_update(struct ppo *p)
@@ -181,7 +181,6 @@ static void connect_update(struct ppo *p)
     const struct rollout *r = p->rollout;
     struct ppo_update *u = &p->update;
     const struct ppo_cfg *c = &p->cfg;
-    u->pool = p->pool;
     u->minibatch = c->minibatch ? c->minibatch : r->n_rows;
     u->epochs = c->epochs;
     u->target_kl = c->target_kl;

@@ -5,39 +5,43 @@
 
 #include "nn/vec.h"
 
-/* Up to sixteen rows, one per vector lane.  Unused lanes repeat row 0 with no weight. */
+/* Up to sixteen rows, one per vector lane; unused lanes repeat the first row with no weight.  What is gathered
+ * row by row goes through these arrays: scalar stores first, vector loads much later. */
 struct block {
     int n;
-    const int32_t *row;
-    v16 weight; /* loss->weight, 0 in unused lanes */
-    v16 live;   /* 1, 0 in unused lanes */
+    v16 weight, live; /* loss->weight and 1; 0 in unused lanes */
+    int32_t action[VEC];
+    float adv[VEC], logp_old[VEC], value[ROLLOUT_VALUES_MAX][VEC], ret[ROLLOUT_VALUES_MAX][VEC];
+    float value_old[ROLLOUT_VALUES_MAX][VEC];
     v16 logit[PPO_ACTIONS_MAX], p[PPO_ACTIONS_MAX];
 };
 
 static const float masked_logit = -1e30f; /* exp() of it is 0 after the largest logit is subtracted */
 
-static int lane_row(const struct block *b, int lane)
+static void load_rows(struct block *b, const struct ppo_loss *l, const struct nn_tile *tile, int at)
 {
-    return b->row[lane < b->n ? lane : 0];
-}
-
-static v16 gather(const struct block *b, const float *by_row)
-{
-    v16 x;
-    for (int i = 0; i < VEC; i++)
-        x[i] = by_row[lane_row(b, i)];
-    return x;
-}
-
-static void load_logits(struct block *b, const struct ppo_loss *l, const float *logits, size_t ld)
-{
-    float *to = (float *)b->logit;
+    float *logit = (float *)b->logit;
+    b->n = tile->n - at < VEC ? tile->n - at : VEC;
     for (int i = 0; i < VEC; i++) {
-        const float *from = logits + (size_t)(i < b->n ? i : 0) * ld;
-        const uint8_t *mask = l->mask + (size_t)lane_row(b, i) * (size_t)l->n_actions;
+        size_t from = (size_t)(at + (i < b->n ? i : 0));
+        int row = tile->row[from];
+        const uint8_t *mask = l->mask + (size_t)row * (size_t)l->n_actions;
+        const float *logits = tile->logits + from * tile->ld_logits;
         for (int a = 0; a < l->n_actions; a++)
-            to[a * VEC + i] = mask[a] ? from[a] : masked_logit;
+            logit[a * VEC + i] = mask[a] ? logits[a] : masked_logit;
+        b->action[i] = l->action[row];
+        b->adv[i] = l->adv[row];
+        b->logp_old[i] = l->logp_old[row];
+        for (int k = 0; k < l->n_values; k++) {
+            b->value[k][i] = tile->values[from * tile->ld_values + (size_t)k];
+            b->ret[k][i] = l->ret[k][row];
+            if (l->value_clip > 0)
+                b->value_old[k][i] = l->value_old[k][row];
+        }
     }
+    static const float lane[VEC] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    b->live = v16_pick((v16i)(v16_load(lane) < (float)b->n), v16_set(1.0f), v16_set(0.0f));
+    b->weight = b->live * l->weight;
 }
 
 /* logit becomes the log-probability, p the probability; returns the entropy. */
@@ -62,12 +66,13 @@ static v16 softmax(struct block *b, int n_actions)
     return -dot;
 }
 
-static v16 chosen_logp(const struct block *b, const struct ppo_loss *l)
+/* Log-probability of the action taken. */
+static v16 chosen_logp(const struct block *b, int n_actions)
 {
-    const float *logp = (const float *)b->logit;
-    v16 x;
-    for (int i = 0; i < VEC; i++)
-        x[i] = logp[l->action[lane_row(b, i)] * VEC + i];
+    v16i action = (v16i)v16_load((const float *)b->action);
+    v16 x = b->logit[0];
+    for (int a = 1; a < n_actions; a++)
+        x = v16_pick((v16i)(action == a), b->logit[a], x);
     return x;
 }
 
@@ -79,8 +84,8 @@ static double total(const struct block *b, v16 x)
 /* d L / d logp(action) of the clipped term, and its sums. */
 static v16 surrogate(const struct block *b, struct ppo_loss *l)
 {
-    v16 adv = gather(b, l->adv), old = gather(b, l->logp_old);
-    v16 log_ratio = chosen_logp(b, l) - old, ratio = v16_exp(log_ratio);
+    v16 adv = v16_load(b->adv), old = v16_load(b->logp_old);
+    v16 log_ratio = chosen_logp(b, l->n_actions) - old, ratio = v16_exp(log_ratio);
     v16 low = v16_set(1.0f - l->clip), high = v16_set(1.0f + l->clip);
     v16 plain = ratio * adv, clipped = v16_min(v16_max(ratio, low), high) * adv;
     l->policy_loss -= total(b, v16_min(plain, clipped));
@@ -103,9 +108,7 @@ static void policy_grad(struct block *b, struct ppo_loss *l, float *dlogits, siz
     v16 entropy = softmax(b, l->n_actions);
     l->entropy += total(b, entropy);
     v16 g = surrogate(b, l), mean = l->kl_prior > 0 ? prior_mean(b, l) : v16_set(0.0f);
-    v16i action;
-    for (int i = 0; i < VEC; i++)
-        action[i] = l->action[lane_row(b, i)];
+    v16i action = (v16i)v16_load((const float *)b->action);
     float *out = (float *)b->logit;
     for (int a = 0; a < l->n_actions; a++) {
         v16 hit = v16_pick((v16i)(action == a), g, v16_set(0.0f));
@@ -120,15 +123,11 @@ static void policy_grad(struct block *b, struct ppo_loss *l, float *dlogits, siz
             dlogits[(size_t)i * ld + (size_t)a] = out[a * VEC + i];
 }
 
-static void value_grad(const struct block *b, struct ppo_loss *l, int k, const float *values, float *dvalues,
-                       size_t ld)
+static void value_grad(const struct block *b, struct ppo_loss *l, int k, float *dvalues, size_t ld)
 {
-    v16 v;
-    for (int i = 0; i < VEC; i++)
-        v[i] = values[(size_t)(i < b->n ? i : 0) * ld + (size_t)k];
-    v16 target = gather(b, l->ret[k]), err = v - target, grad = err, square = err * err;
+    v16 v = v16_load(b->value[k]), target = v16_load(b->ret[k]), err = v - target, grad = err, square = err * err;
     if (l->value_clip > 0) {
-        v16 old = gather(b, l->value_old[k]), reach = v16_set(l->value_clip);
+        v16 old = v16_load(b->value_old[k]), reach = v16_set(l->value_clip);
         v16 moved = v16_min(v16_max(v - old, -reach), reach);
         v16 other = old + moved - target;
         v16i take = (v16i)(other * other > square); /* then V is outside the clip: no gradient unless inside */
@@ -136,10 +135,11 @@ static void value_grad(const struct block *b, struct ppo_loss *l, int k, const f
         grad = v16_pick(take, inside, grad);
         square = v16_max(square, other * other);
     }
+    float out[VEC];
     l->value_loss[k] += 0.5 * total(b, square);
-    grad *= l->value_coef * b->weight;
+    v16_store(out, grad * (l->value_coef * b->weight));
     for (int i = 0; i < b->n; i++)
-        dvalues[(size_t)i * ld + (size_t)k] = grad[i];
+        dvalues[(size_t)i * ld + (size_t)k] = out[i];
 }
 
 void ppo_loss(void *ctx, const struct nn_tile *tile)
@@ -147,16 +147,10 @@ void ppo_loss(void *ctx, const struct nn_tile *tile)
     struct ppo_loss *l = ctx;
     struct block b;
     for (int at = 0; at < tile->n; at += VEC) {
-        b.n = tile->n - at < VEC ? tile->n - at : VEC;
-        b.row = tile->row + at;
-        for (int i = 0; i < VEC; i++)
-            b.live[i] = i < b.n ? 1.0f : 0.0f;
-        b.weight = b.live * l->weight;
-        load_logits(&b, l, tile->logits + (size_t)at * tile->ld_logits, tile->ld_logits);
+        load_rows(&b, l, tile, at);
         policy_grad(&b, l, tile->dlogits + (size_t)at * tile->ld_logits, tile->ld_logits);
         for (int k = 0; k < l->n_values; k++)
-            value_grad(&b, l, k, tile->values + (size_t)at * tile->ld_values,
-                       tile->dvalues + (size_t)at * tile->ld_values, tile->ld_values);
+            value_grad(&b, l, k, tile->dvalues + (size_t)at * tile->ld_values, tile->ld_values);
     }
 }
 

@@ -5,16 +5,21 @@
 #include "base/mem.h"
 #include "base/rng.h"
 
-enum err_code ppo_update_init(struct ppo_update *u, struct nn_net *net, const struct rollout *r, int seq_steps,
-                              struct err *e)
+enum err_code ppo_update_init(struct ppo_update *u, struct nn_net *net, struct thread_pool *pool,
+                              const struct rollout *r, int seq_steps, struct err *e)
 {
-    *u = (struct ppo_update){.net = net, .rollout = r, .seq_steps = seq_steps, .adam = nn_adam_default()};
+    *u = (struct ppo_update){.net = net, .pool = pool, .rollout = r, .seq_steps = seq_steps, .adam = nn_adam_default()};
     u->n_order = r->n_rows / seq_steps;
     u->order = try_zero((size_t)u->n_order, sizeof *u->order);
     if (!u->order)
         return err_set(e, ERR_NOMEM, "order of %d rows", u->n_order);
     for (int i = 0; i < PPO_SHARDS; i++)
-        if (nn_ws_new(net, &u->ws[i], e))
+        if (nn_ws_new_sums(net, &u->sums[i], e))
+            return ERR_NOMEM;
+    u->n_scratch = thread_pool_size(pool);
+    u->scratch = mem_zero((size_t)u->n_scratch, sizeof(struct nn_ws *));
+    for (int i = 0; i < u->n_scratch; i++)
+        if (nn_ws_new(net, &u->scratch[i], e))
             return ERR_NOMEM;
     return ERR_OK;
 }
@@ -22,7 +27,10 @@ enum err_code ppo_update_init(struct ppo_update *u, struct nn_net *net, const st
 void ppo_update_fini(struct ppo_update *u)
 {
     for (int i = 0; i < PPO_SHARDS; i++)
-        nn_ws_free(u->ws[i]);
+        nn_ws_free(u->sums[i]);
+    for (int i = 0; i < u->n_scratch; i++)
+        nn_ws_free(u->scratch[i]);
+    mem_free(u->scratch);
     mem_free(u->order);
     *u = (struct ppo_update){0};
 }
@@ -54,21 +62,19 @@ static void grad_part(size_t shard, int worker, void *arg)
 {
     struct ppo_update *u = arg;
     size_t lo, hi;
-    (void)worker;
     thread_part((size_t)u->count, PPO_SHARDS, shard, &lo, &hi);
-    nn_ws_zero(u->ws[shard]);
-    nn_net_grad(u->net, u->ws[shard],
-                &(struct nn_batch){
-                    .obs = u->rollout->obs,
-                    .obs_stride = (size_t)u->rollout->obs_dim,
-                    .first = u->order + u->begin + lo,
-                    .n = (int)(hi - lo),
-                    .n_steps = u->seq_steps,
-                    .step_rows = u->rollout->n_lanes,
-                    .state0 = u->rollout->state0,
-                    .reset = u->rollout->reset,
-                },
-                ppo_loss, &u->part[shard]);
+    struct nn_batch batch = {
+        .obs = u->rollout->obs,
+        .obs_stride = (size_t)u->rollout->obs_dim,
+        .first = u->order + u->begin + lo,
+        .n = (int)(hi - lo),
+        .n_steps = u->seq_steps,
+        .step_rows = u->rollout->n_lanes,
+        .state0 = u->rollout->state0,
+        .reset = u->rollout->reset,
+    };
+    nn_ws_zero(u->sums[shard]);
+    nn_net_grad_into(u->net, u->scratch[worker], u->sums[shard], &batch, ppo_loss, &u->part[shard]);
 }
 
 static enum err_code step_minibatch(struct ppo_update *u, float *norm, struct err *e)
@@ -77,7 +83,7 @@ static enum err_code step_minibatch(struct ppo_update *u, float *norm, struct er
     for (int i = 0; i < PPO_SHARDS; i++)
         u->part[i].weight = weight;
     parallel_for(u->pool, PPO_SHARDS, grad_part, u);
-    nn_net_reduce(u->net, u->ws, PPO_SHARDS);
+    nn_net_reduce(u->net, u->sums, PPO_SHARDS);
     enum err_code rc = nn_adam_step(&u->adam, nn_net_params(u->net), u->lr, norm, e);
     if (rc == ERR_OK)
         nn_net_pack(u->net);

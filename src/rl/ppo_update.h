@@ -16,7 +16,7 @@ enum { PPO_SHARDS = 8 };
 
 struct ppo_update {
     struct nn_net *net;        /* borrowed */
-    struct thread_pool *pool;  /* borrowed, may be NULL */
+    struct thread_pool *pool;  /* borrowed, may be NULL; its size sets the number of scratches */
     struct nn_adam adam;
     int minibatch, epochs, seq_steps; /* rows; 1 seq step unless recurrent */
     float lr, target_kl;
@@ -24,7 +24,9 @@ struct ppo_update {
     const struct rollout *rollout;
     uint64_t shuffle_key;      /* of this iteration */
 
-    struct nn_ws *ws[PPO_SHARDS];
+    struct nn_ws *sums[PPO_SHARDS];    /* gradient sums of each part */
+    struct nn_ws **scratch;            /* [n_scratch], of each worker */
+    int n_scratch;
     struct ppo_loss part[PPO_SHARDS];
     int32_t *order;            /* [n_rows / seq_steps] first rows, shuffled */
     int n_order;
@@ -37,8 +39,8 @@ struct ppo_update_stats {
     int epochs_done;
 };
 
-NODISCARD enum err_code ppo_update_init(struct ppo_update *u, struct nn_net *net, const struct rollout *r,
-                                        int seq_steps, struct err *e);
+NODISCARD enum err_code ppo_update_init(struct ppo_update *u, struct nn_net *net, struct thread_pool *pool,
+                                        const struct rollout *r, int seq_steps, struct err *e);
 void ppo_update_fini(struct ppo_update *u);
 /* Runs the epochs.  Errors: ERR_NUMERIC naming a tensor. */
 NODISCARD enum err_code ppo_update_run(struct ppo_update *u, struct ppo_update_stats *out, struct err *e);
