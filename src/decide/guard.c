@@ -10,7 +10,7 @@
 /* ---- options ------------------------------------------------------------------------------------
  */
 static const char *const auditor_names[] = {"any", "all", "off", NULL};
-static const char *const min_safe_names[] = {"slot_p95", "stated", NULL};
+static const char *const min_safe_names[] = {"level_p95", "slot_p95", "stated", NULL};
 
 #define G struct guard_options
 static const struct opt_row rows[] = {
@@ -35,9 +35,9 @@ static const struct opt_row rows[] = {
                .unit = "fraction"),
     OPT_DOUBLE(G, headroom_min_frac, "headroom_min", "0.10", "0", "1",
                "less headroom than this overrules the auditor's doubts", .unit = "fraction"),
-    OPT_ENUM(G, min_safe, "min_safe", "slot_p95", min_safe_names,
-             "least size for scale-in: what carries the same-slot P95, or only the one the owner "
-             "stated"),
+    OPT_ENUM(G, min_safe, "min_safe", "level_p95", min_safe_names,
+             "least size for scale-in unless the owner states one: what carries the same-slot P95 "
+             "scaled down when load runs under the slot's median, the P95 itself, or none"),
     OPT_INT(G, up_steps, "up_steps", "8", "1", "4096",
             "rate cap: steps that may be added within up_window"),
     OPT_DOUBLE(G, up_frac, "up_frac", "0.25", "0", "10",
@@ -432,7 +432,7 @@ static inline int floor_safe(const struct ask *a)
     const struct capacity_spec *spec = &a->cfg->spec;
     if (spec->units_min_safe > 0)
         return spec->units_min_safe;
-    return a->cfg->guard.min_safe == GUARD_MIN_SAFE_SLOT_P95 ? a->state->sense.units_p95 : 0;
+    return a->cfg->guard.min_safe != GUARD_MIN_SAFE_STATED ? a->state->sense.units_p95 : 0;
 }
 
 static inline struct allow check_bounds(const struct ask *a)

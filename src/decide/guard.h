@@ -61,7 +61,7 @@ struct guard_result {
 };
 
 enum guard_auditor { GUARD_AUDITOR_ANY, GUARD_AUDITOR_ALL, GUARD_AUDITOR_OFF };
-enum guard_min_safe { GUARD_MIN_SAFE_SLOT_P95, GUARD_MIN_SAFE_STATED };
+enum guard_min_safe { GUARD_MIN_SAFE_LEVEL_P95, GUARD_MIN_SAFE_SLOT_P95, GUARD_MIN_SAFE_STATED };
 
 /* Declared as rows in guard_options_table; units in the names. */
 struct guard_options {

@@ -191,6 +191,28 @@ static int plan_at(const struct policy_input *in, const struct mpc_memory *m, in
     return newsvendor(in, expect(in, m, ahead_us), spread_at(in, m, ahead_us), (float)lambda);
 }
 
+/* The guard lets `cap` units be added per window, so what must stand later must be begun now: the
+ * plan for h ahead, less what can still be added on the way.  Looks as far as the pattern or the
+ * forecast does. */
+static int plan_ramp(const struct policy_input *in, const struct mpc_memory *m, int64_t lead_us,
+                     double lambda, int units)
+{
+    const int64_t minute = INT64_C(60000000);
+    bool pattern = pattern_weight(in, m) > 0;
+    if (!in->cfg->guarded || (!pattern && !in->view->forecast.usable))
+        return units;
+    float per_us = (float)guard_rate_cap(in->cfg, in->view->units_requested) /
+                   (float)in->cfg->guard.up_window_us;
+    int64_t stride = pattern ? minute : 5 * minute, far = (pattern ? 30 : 15) * minute;
+    for (int64_t h = lead_us + stride; h <= far; h += stride) {
+        int later = (int)(per_us * (float)(h - lead_us));
+        float demand = expect(in, m, h), spread = spread_at(in, m, h);
+        if (demand * (1 + 4 * spread) > cap_of(in->cfg, units + later)) /* else it cannot matter */
+            units = max_int(units, newsvendor(in, demand, spread, (float)lambda) - later);
+    }
+    return units;
+}
+
 /* The largest plan of the horizon, at the price of keeping. */
 static int plan_keep(const struct policy_input *in, const struct mpc_memory *m, int64_t lead_us)
 {
@@ -201,7 +223,7 @@ static int plan_keep(const struct policy_input *in, const struct mpc_memory *m, 
     for (int64_t h = 0; h <= o->horizon_us; h += stride)
         if (h / stride != lead_us / stride)
             units = max_int(units, plan_at(in, m, h, lambda));
-    return units;
+    return plan_ramp(in, m, lead_us, lambda, units);
 }
 
 static void propose(const struct policy_input *in, union policy_memory *memory, struct rng *rng,
@@ -227,7 +249,8 @@ static void propose(const struct policy_input *in, union policy_memory *memory, 
     m->n_steps += m->n_steps < 1000000;
 
     int failed = in->view->units_failed;
-    int want = plan_at(in, m, lead_us, o->lambda) + failed;
+    int want = plan_at(in, m, lead_us, o->lambda);
+    want = plan_ramp(in, m, lead_us, o->lambda, want) + failed;
     int keep = plan_keep(in, m, lead_us) + failed;
     int held =
         (int)extreme_push(&m->highest, EXTREME_HIGHEST, in->view->now_us, o->hold_us, (float)keep);

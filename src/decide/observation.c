@@ -82,7 +82,9 @@ static void sense_forecast(const struct capacity_config *cfg, const struct forec
     s->need_mean = need_of(cfg, s->forecast_mean_max);
     s->need_upper = need_of(cfg, s->forecast_hi80_max);
     s->need_high = need_of(cfg, s->forecast_hi95_max);
-    s->units_p95 = units_of(cfg, f->slot_p95);
+    /* A P95 of days with more load than today says little about today's bursts. */
+    bool scale = cfg->guard.min_safe == GUARD_MIN_SAFE_LEVEL_P95 && s->qps_level < f->base;
+    s->units_p95 = units_of(cfg, scale ? f->slot_p95 * (s->qps_level / f->base) : f->slot_p95);
 }
 
 /* Largest present value of the ring; NaN when all are missing.  Four chains hide the latency. */

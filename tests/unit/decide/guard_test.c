@@ -353,6 +353,16 @@ static void p95_huge(struct fix *f)
 {
     f->view.forecast.slot_p95 = 1e9f;
 }
+static void p95_quiet_day(struct fix *f)
+{
+    p95_420(f); /* load at 250 where the slot's median is 300: 350, needs 7 */
+    f->view.forecast.base = 300;
+}
+static void p95_verbatim(struct fix *f)
+{
+    p95_quiet_day(f);
+    f->cfg.guard.min_safe = GUARD_MIN_SAFE_SLOT_P95;
+}
 static void p95_not_used(struct fix *f)
 {
     p95_420(f);
@@ -386,6 +396,8 @@ TEST(sizes_stay_between_least_safe_maximum_and_budget)
         {"but lets nothing go", safe_20, 9, 10, GUARD_BOUNDS, GUARD_VETO, "safe size is 20"},
         {"same-slot P95", p95_420, 8, 9, GUARD_BOUNDS, GUARD_CLAMP, "safe size is 9"},
         {"a P95 over the maximum", p95_huge, 9, 10, GUARD_BOUNDS, GUARD_VETO, "safe size is 64"},
+        {"P95 of busier days", p95_quiet_day, 7, 7, GUARD_BOUNDS, GUARD_PASS, NULL},
+        {"unless taken verbatim", p95_verbatim, 7, 9, GUARD_BOUNDS, GUARD_CLAMP, "safe size is 9"},
         {"P95 switched off", p95_not_used, 8, 8, GUARD_BOUNDS, GUARD_PASS, NULL},
         {"a burst to 3x of it", burst_3x, 8, 9, GUARD_BOUNDS, GUARD_CLAMP,
          "450/s needs 9 units now"},
