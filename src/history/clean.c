@@ -304,7 +304,7 @@ static void drop_edges(struct raw *r, const struct grid *g, struct span *sp)
                 continue;
             }
             raw_tally(r, TALLY_EDGE, s->s[k].file, s->s[k].line);
-            r->n_usable -= !isnan(s->s[k].v);
+            r->n_usable -= isnan(s->s[k].v) ? 0 : 1;
         }
         s->n = out;
     }
