@@ -1,5 +1,5 @@
-/* bound_bench.c - seconds on one core, 15-s steps, up to 64 units, at most 1 % misses: the lower bound of 90 days
- * and the plan of hindsight of 10 days. */
+/* bound_bench.c - seconds on one core, 15-s steps, up to 64 units, at most 1 % misses: the lower
+ * bound of 90 days and the plan of hindsight of 10 days. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -33,8 +33,13 @@ static void setup(struct bound_bench *b)
 {
     struct err e;
     must(latency_from_erlang(40, 2, UNITS_MAX, 200, &b->latency, &e), &e);
-    struct capacity_spec spec = {.units_min = 1, .units_max = UNITS_MAX, .price_usd_h = 2, .slo_p99_ms = 200,
-                                 .slo_violation_max = 0.01, .step_us = 15 * US_PER_S, .latency = &b->latency};
+    struct capacity_spec spec = {.units_min = 1,
+                                 .units_max = UNITS_MAX,
+                                 .price_usd_h = 2,
+                                 .slo_p99_ms = 200,
+                                 .slo_violation_max = 0.01,
+                                 .step_us = 15 * US_PER_S,
+                                 .latency = &b->latency};
     struct capsim_cfg cfg = capsim_cfg_default();
     must(capsim_world_init(&b->world, &spec, &cfg, &e), &e);
     struct generate_cfg gen = generate_cfg_default();
@@ -62,7 +67,8 @@ static double oracle_s(void *arg)
     struct oracle_result plan;
     static int16_t units[PLAN_STEPS];
     double t0 = bench_now_s();
-    must(oracle_plan(&b->world, &b->trace, 1, 0, PLAN_STEPS, UNITS_MAX / 4, 0.01, units, &plan, &e), &e);
+    must(oracle_plan(&b->world, &b->trace, 1, 0, PLAN_STEPS, UNITS_MAX / 4, 0.01, units, &plan, &e),
+         &e);
     return bench_now_s() - t0;
 }
 

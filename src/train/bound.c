@@ -1,11 +1,10 @@
 /* bound.c - the relaxed problem, its dynamic programme and the search over the price of a miss.
  *
- * F_t(q), the cheapest way to have q units before step t, never falls with q (going down is free) and rises by
- * at most S_t per unit.  One step:
- *     forward   F(q) = min(F(q), F(q - 1) + S_t)              starts
+ * F_t(q), the cheapest way to have q units before step t, never falls with q (going down is free)
+ * and rises by at most S_t per unit.  One step: forward   F(q) = min(F(q), F(q - 1) + S_t) starts
  *     add       F(q) += q b_t + lambda [q < need_t]
- *     backward  F(q) = min(F(q), F(q + 1)), q < need_t        scale-in; above need_t it rises already
- * Eight prices run side by side, one per vector lane, so no sweep needs a shuffle. */
+ *     backward  F(q) = min(F(q), F(q + 1)), q < need_t        scale-in; above need_t it rises
+ * already Eight prices run side by side, one per vector lane, so no sweep needs a shuffle. */
 #include "train/bound.h"
 
 #include <assert.h>
@@ -16,20 +15,22 @@
 
 enum {
     LANES = 8,
-    MISS_BITS = 22, /* CAPSIM_STEPS_MAX < 2^22 */
-    SCALE = 32,     /* 3e6 steps x 4096 units x 32 < 2^39, and 2^39 x 2^22 < 2^62 */
+    MISS_BITS = 22,   /* CAPSIM_STEPS_MAX < 2^22 */
+    SCALE = 32,       /* 3e6 steps x 4096 units x 32 < 2^39, and 2^39 x 2^22 < 2^62 */
     PROBE_STEPS = 12, /* of a trace whose last step is tried: no load before it */
 };
 
 #define UNREACHABLE (INT64_C(1) << 61)
-#define LOAD_TOP 4e12f            /* above any trace x (1 + noise) */
-#define LOAD_SLACK (1 + 0x1p-16f) /* the table's interpolation may fall by an ulp where it should not */
-#define USD_SLACK (1 - 0x1p-23)   /* capsim rounds units x price to float */
+#define LOAD_TOP 4e12f /* above any trace x (1 + noise) */
+#define LOAD_SLACK                                                                                 \
+    (1 + 0x1p-16f) /* the table's interpolation may fall by an ulp where it should not */
+#define USD_SLACK (1 - 0x1p-23) /* capsim rounds units x price to float */
 
 static_assert(CAPSIM_STEPS_MAX < (1 << MISS_BITS), "misses fit");
-static_assert((int64_t)CAPSIM_STEPS_MAX * CAPACITY_UNITS_LIMIT * SCALE < INT64_C(1) << 39, "values fit");
+static_assert((int64_t)CAPSIM_STEPS_MAX * CAPACITY_UNITS_LIMIT * SCALE < INT64_C(1) << 39,
+              "values fit");
 
-/* ---- load per units, from the simulator ------------------------------------------------------------- */
+/* ---- load per units, from the simulator ---------------------------------------------------- */
 
 struct probe {
     struct capsim_world world;
@@ -103,7 +104,7 @@ enum err_code bound_loads(const struct capsim_world *w, float *load, struct err 
     return rc;
 }
 
-/* ---- the stretch ------------------------------------------------------------------------------------ */
+/* ---- the stretch --------------------------------------------------------------------------- */
 
 static int need_of(const float *load, int units_max, float rate)
 {
@@ -144,13 +145,13 @@ static void fill_need(struct bound *b, const float *load, const float *demand, c
     }
 }
 
-static enum err_code fill(struct bound *b, const struct capsim_world *w, const struct capsim_trace *t,
-                          uint64_t seed, int32_t from, struct err *e)
+static enum err_code fill(struct bound *b, const struct capsim_world *w,
+                          const struct capsim_trace *t, uint64_t seed, int32_t from, struct err *e)
 {
     float *factor = try_zero((size_t)b->n, sizeof *factor);
     float *load = try_zero((size_t)b->units_max + 1, sizeof *load);
-    enum err_code rc = factor && load ? bound_loads(w, load, e)
-                                      : err_set(e, ERR_NOMEM, "bound of %d steps", b->n);
+    enum err_code rc =
+        factor && load ? bound_loads(w, load, e) : err_set(e, ERR_NOMEM, "bound of %d steps", b->n);
     if (!rc) {
         capsim_noise_fill(w, seed, from, b->n, factor);
         for (int32_t i = 0; i < b->n; i++)
@@ -163,14 +164,17 @@ static enum err_code fill(struct bound *b, const struct capsim_world *w, const s
     return rc;
 }
 
-enum err_code bound_init(struct bound *b, const struct capsim_world *w, const struct capsim_trace *t, uint64_t seed,
-                         int32_t from, int32_t to, int units0, struct err *e)
+enum err_code bound_init(struct bound *b, const struct capsim_world *w,
+                         const struct capsim_trace *t, uint64_t seed, int32_t from, int32_t to,
+                         int units0, struct err *e)
 {
     memset(b, 0, sizeof *b);
     if (from < 0 || to > t->n || from >= to)
-        return err_set(e, ERR_RANGE, "bound: steps %d..%d are not a stretch of 0..%d", from, to, t->n);
+        return err_set(e, ERR_RANGE, "bound: steps %d..%d are not a stretch of 0..%d", from, to,
+                       t->n);
     if (units0 != BOUND_UNITS_ANY && (units0 < 0 || units0 > w->spec.units_max))
-        return err_set(e, ERR_RANGE, "bound: %d units at the start are outside 0..%d", units0, w->spec.units_max);
+        return err_set(e, ERR_RANGE, "bound: %d units at the start are outside 0..%d", units0,
+                       w->spec.units_max);
     b->n = to - from;
     b->units_max = w->spec.units_max;
     b->units0 = units0;
@@ -209,7 +213,7 @@ int32_t bound_allowed(const struct bound *b, double limit)
     return m;
 }
 
-/* ---- the dynamic programme -------------------------------------------------------------------------- */
+/* ---- the dynamic programme ----------------------------------------------------------------- */
 
 typedef int64_t lane_row[LANES];
 
@@ -223,7 +227,8 @@ static inline void row_relax(int64_t *restrict a, const int64_t *restrict x, int
 }
 
 /* start and hold: keys of one start and of one unit-step; miss: key of one miss per lane. */
-static void solve_step(lane_row *f, int units_max, int64_t start, int64_t hold, const int64_t *miss, int need)
+static void solve_step(lane_row *f, int units_max, int64_t start, int64_t hold, const int64_t *miss,
+                       int need)
 {
     for (int q = 1; q <= units_max; q++)
         row_relax(f[q], f[q - 1], start);
@@ -239,7 +244,8 @@ static void solve_step(lane_row *f, int units_max, int64_t start, int64_t hold, 
 
 static int64_t lambda_max(const struct bound *b)
 {
-    return (int64_t)(b->lag + 1) * b->units_max * SCALE; /* a lone miss can always be bought off for less */
+    return (int64_t)(b->lag + 1) * b->units_max *
+           SCALE; /* a lone miss can always be bought off for less */
 }
 
 struct solved {
@@ -263,8 +269,8 @@ static void solve(struct bound *b, struct solved s[LANES])
     for (int32_t i = 0; i < b->n; i++) {
         const int64_t unit = (int64_t)SCALE << MISS_BITS;
         bool no_start = b->units0 != BOUND_UNITS_ANY && i < b->lag;
-        solve_step(f, b->units_max, no_start ? UNREACHABLE : b->start[i] * unit, b->billed[i] * unit, miss,
-                   b->need[i]);
+        solve_step(f, b->units_max, no_start ? UNREACHABLE : b->start[i] * unit,
+                   b->billed[i] * unit, miss, b->need[i]);
     }
     for (int l = 0; l < LANES; l++) {
         s[l].value = f[0][l] >> MISS_BITS; /* scale-in is free: no state is cheaper */
@@ -292,13 +298,14 @@ void bound_relaxed(struct bound *b, const double *lambda, int n, struct bound_po
     }
 }
 
-/* ---- the best price --------------------------------------------------------------------------------- */
+/* ---- the best price ------------------------------------------------------------------------ */
 
-/* The dual of one limit: its maximum lies between a price with too many misses and one with few enough. */
+/* The dual of one limit: its maximum lies between a price with too many misses and one with few
+ * enough. */
 struct search {
     int64_t allowed; /* avoidable misses, >= 0 */
     struct solved lo, hi;
-    int64_t best;    /* largest dual value seen, in 1/SCALE */
+    int64_t best; /* largest dual value seen, in 1/SCALE */
     bool done;
 };
 
@@ -312,7 +319,8 @@ static void search_learn(struct search *s, const struct solved *p)
         s->hi = *p;
 }
 
-/* Price where the two known lines cross; the dual lies below both, so its value there is an upper limit. */
+/* Price where the two known lines cross; the dual lies below both, so its value there is an upper
+ * limit. */
 static double search_crossing(const struct search *s)
 {
     return (double)(s->hi.cost - s->lo.cost) / (s->lo.misses - s->hi.misses);
@@ -321,7 +329,8 @@ static double search_crossing(const struct search *s)
 static void search_judge(struct search *s)
 {
     double top = (double)s->hi.cost + search_crossing(s) * (double)(s->hi.misses - s->allowed);
-    s->done = s->hi.misses == s->allowed || s->hi.lambda - s->lo.lambda <= 1 || top - (double)s->best < SCALE;
+    s->done = s->hi.misses == s->allowed || s->hi.lambda - s->lo.lambda <= 1 ||
+              top - (double)s->best < SCALE;
 }
 
 static int64_t clamp_i64(int64_t x, int64_t lo, int64_t hi)
@@ -371,7 +380,8 @@ static void search_start(struct bound *b, const double *limits, struct search *s
     solve(b, p);
     for (int i = 0; i < n; i++) {
         int64_t allowed = bound_allowed(b, limits[i]) - b->n_forced;
-        s[i] = (struct search){.allowed = allowed > 0 ? allowed : 0, .lo = p[0], .hi = p[1], .best = 0};
+        s[i] = (struct search){
+            .allowed = allowed > 0 ? allowed : 0, .lo = p[0], .hi = p[1], .best = 0};
         search_learn(&s[i], &p[0]);
         search_learn(&s[i], &p[1]);
         if (p[0].misses <= s[i].allowed)
@@ -381,7 +391,8 @@ static void search_start(struct bound *b, const double *limits, struct search *s
     }
 }
 
-enum err_code bound_limits(struct bound *b, const double *limits, int n, double *cost_usd, struct err *e)
+enum err_code bound_limits(struct bound *b, const double *limits, int n, double *cost_usd,
+                           struct err *e)
 {
     if (n < 1 || n > BOUND_LIMITS_MAX)
         return err_set(e, ERR_INVAL, "bound: %d limits are outside 1..%d", n, BOUND_LIMITS_MAX);
@@ -397,9 +408,9 @@ enum err_code bound_limits(struct bound *b, const double *limits, int n, double 
     return ERR_OK;
 }
 
-enum err_code bound_cost(const struct capsim_world *w, const struct capsim_trace *t, uint64_t seed, int32_t from,
-                         int32_t to, int units0, const double *limits, int n_limits, double *cost_usd,
-                         struct err *e)
+enum err_code bound_cost(const struct capsim_world *w, const struct capsim_trace *t, uint64_t seed,
+                         int32_t from, int32_t to, int units0, const double *limits, int n_limits,
+                         double *cost_usd, struct err *e)
 {
     struct bound b;
     enum err_code rc = bound_init(&b, w, t, seed, from, to, units0, e);

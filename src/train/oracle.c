@@ -1,11 +1,13 @@
 /* oracle.c - the clairvoyant plan: what is known beforehand, and the search for a price of a miss.
  *
- * One price for all steps rarely gives up exactly as many as allowed: at the price where the count passes the
- * limit a whole stretch may be given up at once (an outage of an hour at the peak is the cheapest way to spend
- * 1 % of a day).  So of the steps that only the cheaper price gives up, the first or the last ones are declared
- * free and the others out of the question, whichever is cheaper.
- * The plan then misses a few more steps than it gave up, since backlogs carry over and starts go by the slot
- * they land in; polishing mends most, and another round aims higher or lower by what is left. */
+ * One price for all steps rarely gives up exactly as many as allowed: at the price where the count
+ * passes the limit a whole stretch may be given up at once (on a smooth load, a pause without any
+ * unit near the peak is the cheapest way to spend 1 % of the steps).  So of the steps that only the
+ * cheaper price gives up, the first or the last ones are declared free and the others out of the
+ * question, whichever is cheaper.
+ * The plan then misses a few more steps than it gave up, since backlogs carry over and starts go by
+ * the slot they land in; polishing mends most, and another round aims higher or lower by what is
+ * left. */
 #include "train/oracle.h"
 
 #include <math.h>
@@ -23,7 +25,7 @@ enum {
     LANES = 8,
 };
 
-/* ---- what is known ---------------------------------------------------------------------------------- */
+/* ---- what is known ------------------------------------------------------------------------- */
 
 /* Latest request that is ready at a step, averaged over slots and steps. */
 static int32_t average_lead(const struct oracle *o)
@@ -76,7 +78,8 @@ static void fill_known(struct oracle *o)
 
 static enum err_code oracle_init(struct oracle *o, struct err *e)
 {
-    enum err_code rc = bound_init(&o->b, o->w, o->t, o->seed, o->from, o->from + o->n, o->units0, e);
+    enum err_code rc =
+        bound_init(&o->b, o->w, o->t, o->seed, o->from, o->from + o->n, o->units0, e);
     if (rc)
         return rc;
     size_t n = (size_t)o->n, width = (size_t)o->units_max + 1, kept = n / ORACLE_BLOCK + 1;
@@ -91,8 +94,8 @@ static enum err_code oracle_init(struct oracle *o, struct err *e)
     o->miss = try_zero(n, sizeof *o->miss);
     o->lane = try_zero_aligned(1, sizeof *o->lane);
     o->cursor = try_zero_aligned(1, sizeof *o->cursor);
-    if (!o->want || !o->start || !o->price || !o->serve || !o->above || !o->marks || !o->rows || !o->state ||
-        !o->miss || !o->lane || !o->cursor)
+    if (!o->want || !o->start || !o->price || !o->serve || !o->above || !o->marks || !o->rows ||
+        !o->state || !o->miss || !o->lane || !o->cursor)
         return err_set(e, ERR_NOMEM, "oracle of %d steps", o->n);
     fill_known(o);
     return ERR_OK;
@@ -131,15 +134,15 @@ struct oracle_tally oracle_simulate(struct oracle *o, const int16_t *units)
     return sum;
 }
 
-/* ---- the price of a miss ---------------------------------------------------------------------------- */
+/* ---- the price of a miss ------------------------------------------------------------------- */
 
 static int32_t price_max(const struct oracle *o)
 {
     return (o->lead + 1) * o->units_max * ORACLE_SCALE; /* nothing is given up at this */
 }
 
-/* Neighbouring prices, *lo giving up more than `target` steps, *hi at most so many.  The same programme without
- * the way back is the bound's, which takes eight prices at once. */
+/* Neighbouring prices, *lo giving up more than `target` steps, *hi at most so many.  The same
+ * programme without the way back is the bound's, which takes eight prices at once. */
 static void bracket_price(struct oracle *o, int32_t target, int32_t *lo, int32_t *hi)
 {
     struct bound b = o->b;
@@ -180,10 +183,10 @@ static int64_t plan_unit_steps(const struct oracle *o, const int16_t *units)
     return sum;
 }
 
-/* A plan in units[], a second one in spare[]: what is given up beside the dear price's choice are the steps
- * [first, first + n) of the list `extra`. */
-static void plan_with(struct oracle *o, int32_t dear, const int32_t *extra, int32_t n_extra, int32_t first,
-                      int32_t n, int16_t *units)
+/* A plan in units[], a second one in spare[]: what is given up beside the dear price's choice are
+ * the steps [first, first + n) of the list `extra`. */
+static void plan_with(struct oracle *o, int32_t dear, const int32_t *extra, int32_t n_extra,
+                      int32_t first, int32_t n, int16_t *units)
 {
     for (int32_t i = 0; i < o->n; i++)
         o->price[i] = dear;
@@ -193,13 +196,17 @@ static void plan_with(struct oracle *o, int32_t dear, const int32_t *extra, int3
     oracle_ask(o, units);
 }
 
-/* Plan giving up about `target` of the steps that could be served; *price: what a miss is worth there. */
-static void plan_for(struct oracle *o, int32_t target, int32_t *extra, int16_t *units, int16_t *spare, double *price)
+/* Plan giving up about `target` of the steps that could be served; *price: what a miss is worth
+ * there. */
+static void plan_for(struct oracle *o, int32_t target, int32_t *extra, int16_t *units,
+                     int16_t *spare, double *price)
 {
     int32_t cheap, dear, n_extra = 0;
     bracket_price(o, target, &cheap, &dear);
-    dear++; /* at the bracket itself plans may tie; here even the one with most misses has few enough */
-    *price = (double)cheap / ORACLE_SCALE; /* the lower one: polishing is not to buy back what was freed */
+    dear++; /* at the bracket itself plans may tie; here even the one with most misses has few
+               enough */
+    *price = (double)cheap /
+             ORACLE_SCALE; /* the lower one: polishing is not to buy back what was freed */
     (void)choose_at(o, cheap);
     for (int32_t i = 0; i < o->n; i++)
         if (o->want[i] && !o->serve[i])
@@ -217,7 +224,7 @@ static void plan_for(struct oracle *o, int32_t target, int32_t *extra, int16_t *
         memcpy(units, spare, (size_t)o->n * sizeof *units);
 }
 
-/* ---- rounds ----------------------------------------------------------------------------------------- */
+/* ---- rounds -------------------------------------------------------------------------------- */
 
 struct best {
     int16_t *units; /* the caller's */
@@ -231,7 +238,8 @@ static void keep_better(struct best *best, struct oracle *o, const int16_t *unit
     struct oracle_tally now = oracle_simulate(o, units);
     int32_t over = now.misses > o->allowed ? now.misses : 0;
     int32_t over_best = best->tally.misses > o->allowed ? best->tally.misses : 0;
-    if (best->any && (over > over_best || (over == over_best && now.unit_steps >= best->tally.unit_steps)))
+    if (best->any &&
+        (over > over_best || (over == over_best && now.unit_steps >= best->tally.unit_steps)))
         return;
     best->any = true;
     best->tally = now;
@@ -239,7 +247,8 @@ static void keep_better(struct best *best, struct oracle *o, const int16_t *unit
 }
 
 /* Polish what is in units[]; dearer where the limit is still exceeded.  Returns its misses. */
-static int32_t polish_passes(struct oracle *o, struct best *best, int16_t *units, double price, int passes)
+static int32_t polish_passes(struct oracle *o, struct best *best, int16_t *units, double price,
+                             int passes)
 {
     int32_t misses = 0;
     for (int pass = 0; pass < passes; pass++) {
@@ -251,7 +260,8 @@ static int32_t polish_passes(struct oracle *o, struct best *best, int16_t *units
     return misses;
 }
 
-static void search(struct oracle *o, struct best *best, int16_t *units, int16_t *spare, int32_t *extra)
+static void search(struct oracle *o, struct best *best, int16_t *units, int16_t *spare,
+                   int32_t *extra)
 {
     int32_t can = 0, lost = o->b.n_forced; /* steps that could be served, and that could not */
     for (int32_t i = 0; i < o->n; i++) {
@@ -275,31 +285,40 @@ static void search(struct oracle *o, struct best *best, int16_t *units, int16_t 
     }
 }
 
-static enum err_code check(const struct capsim_world *w, const struct capsim_trace *t, int32_t from, int32_t to,
-                           int units0, double limit, struct err *e)
+static enum err_code check(const struct capsim_world *w, const struct capsim_trace *t, int32_t from,
+                           int32_t to, int units0, double limit, struct err *e)
 {
     if (from < 0 || to > t->n || from >= to)
-        return err_set(e, ERR_RANGE, "oracle: steps %d..%d are not a stretch of 0..%d", from, to, t->n);
+        return err_set(e, ERR_RANGE, "oracle: steps %d..%d are not a stretch of 0..%d", from, to,
+                       t->n);
     if (units0 < 0 || units0 > w->spec.units_max)
-        return err_set(e, ERR_RANGE, "oracle: %d units at the start are outside 0..%d", units0, w->spec.units_max);
+        return err_set(e, ERR_RANGE, "oracle: %d units at the start are outside 0..%d", units0,
+                       w->spec.units_max);
     if (!(limit >= 0 && limit <= 1))
         return err_set(e, ERR_INVAL, "oracle: limit %g is outside 0..1", limit);
     return ERR_OK;
 }
 
-enum err_code oracle_plan(const struct capsim_world *w, const struct capsim_trace *t, uint64_t seed, int32_t from,
-                          int32_t to, int units0, double limit, int16_t *units, struct oracle_result *out,
-                          struct err *e)
+enum err_code oracle_plan(const struct capsim_world *w, const struct capsim_trace *t, uint64_t seed,
+                          int32_t from, int32_t to, int units0, double limit, int16_t *units,
+                          struct oracle_result *out, struct err *e)
 {
     enum err_code rc = check(w, t, from, to, units0, limit, e);
     if (rc)
         return rc;
-    struct oracle o = {.w = w, .t = t, .seed = seed, .from = from, .n = to - from, .units0 = units0,
+    struct oracle o = {.w = w,
+                       .t = t,
+                       .seed = seed,
+                       .from = from,
+                       .n = to - from,
+                       .units0 = units0,
                        .units_max = w->spec.units_max};
     struct best best = {.units = units};
-    int16_t *plan = try_zero((size_t)o.n, sizeof *plan), *spare = try_zero((size_t)o.n, sizeof *spare);
+    int16_t *plan = try_zero((size_t)o.n, sizeof *plan),
+            *spare = try_zero((size_t)o.n, sizeof *spare);
     int32_t *extra = try_zero((size_t)o.n, sizeof *extra);
-    rc = plan && spare && extra ? oracle_init(&o, e) : err_set(e, ERR_NOMEM, "oracle of %d steps", o.n);
+    rc = plan && spare && extra ? oracle_init(&o, e)
+                                : err_set(e, ERR_NOMEM, "oracle of %d steps", o.n);
     if (!rc) {
         o.allowed = bound_allowed(&o.b, limit);
         search(&o, &best, plan, spare, extra);

@@ -1,12 +1,13 @@
 /* oracle_choose.c - which steps to serve, and when to ask for the units that serve them.
  *
- * Choosing is the bound's dynamic programme with want[] (failures known) in place of need[], an average start
- * and one price per step.  Values are kept relative to that of no units, so they fit int32; only every
- * 1024th row is kept, the rows between are made again on the way back.
+ * Choosing is the bound's dynamic programme with want[] (failures known) in place of need[], an
+ * average start and one price per step.  Values are kept relative to that of no units, so they fit
+ * int32; only every 1024th row is kept, the rows between are made again on the way back.
  *
- * Asking.  Sizes form a stack: new units take the lowest free slots, scale-in stops the newest.  So slot s runs
- * whenever slot s + 1 does, and otherwise from the latest request still in time for its next use to its last
- * use: start times depend on (slot, step) and are known.  Nesting holds by going from the highest slot down. */
+ * Asking.  Sizes form a stack: new units take the lowest free slots, scale-in stops the newest.  So
+ * slot s runs whenever slot s + 1 does, and otherwise from the latest request still in time for its
+ * next use to its last use: start times depend on (slot, step) and are known.  Nesting holds by
+ * going from the highest slot down. */
 #include <string.h>
 
 #include "train/oracle_priv.h"
@@ -105,7 +106,7 @@ int32_t oracle_choose(struct oracle *o)
     return given_up;
 }
 
-/* ---- asking ----------------------------------------------------------------------------------------- */
+/* ---- asking -------------------------------------------------------------------------------- */
 
 /* Backwards in time: `due` is the first step the run now open has to be ready for. */
 static void ask_slot(struct oracle *o, int slot, int16_t *units)
@@ -117,7 +118,8 @@ static void ask_slot(struct oracle *o, int slot, int16_t *units)
         bool used = o->serve[i] > slot;
         if (on && !used && !o->above[i]) {
             int32_t asked = i + 1;
-            on = due != never && asked + capsim_start_steps(o->w, o->seed, slot, o->from + asked) > due;
+            on = due != never &&
+                 asked + capsim_start_steps(o->w, o->seed, slot, o->from + asked) > due;
         } else {
             on = used || o->above[i];
         }

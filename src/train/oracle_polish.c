@@ -1,17 +1,17 @@
 /* oracle_polish.c - local search on a plan with the simulator as judge.
  *
- * A cursor lane walks through the plan.  At each step a few changes that begin there are tried on a copy of the
- * lane, which runs on until its state is that of the plan again; what it cost and missed on the way is exact.
- * States are compared by a signature of all a size can influence (slots, warm-up times, backlog); everything
- * else in a lane is a function of seed and time.  Callers simulate the whole plan afterwards, so a collision
- * could cost quality, never correctness. */
+ * A cursor lane walks through the plan.  At each step a few changes that begin there are tried on a
+ * copy of the lane, which runs on until its state is that of the plan again; what it cost and
+ * missed on the way is exact.  States are compared by a signature of all a size can influence
+ * (slots, warm-up times, backlog); everything else in a lane is a function of seed and time.
+ * Callers simulate the whole plan afterwards, so a collision could cost quality, never correctness. */
 #include <string.h>
 
 #include "base/rng.h"
 #include "train/oracle_priv.h"
 
 enum {
-    TRIAL_TAIL = 400,      /* steps a trial may differ from the plan after its change; then it is dropped */
+    TRIAL_TAIL = 400,      /* steps a trial may differ from the plan after its change */
     TRIAL_MISSES = 8,      /* more new misses than these are never worth it */
     BUMP_STEPS_MAX = 200,  /* a rise and fall longer than this is not a bump */
     EARLIER_FALL_MAX = 16, /* steps a fall may come earlier */
@@ -48,7 +48,8 @@ static uint64_t signature(const struct capsim *s, const struct capsim_world *w)
     return h;
 }
 
-/* Follow the plan from the cursor's step `from` and note states and misses until they are known again. */
+/* Follow the plan from the cursor's step `from` and note states and misses until they are known
+ * again. */
 static void note(struct polish *p, int32_t from, int32_t until)
 {
     struct oracle *o = p->o;

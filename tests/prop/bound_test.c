@@ -1,6 +1,6 @@
-/* bound_test.c - over random services, loads and seeds, no policy run in the simulator costs less than the
- * bound at its own misses: not a random one, not one that knows all demand, not one that started earlier, not
- * the plan of hindsight. */
+/* bound_test.c - over random services, loads and seeds, no policy run in the simulator costs less
+ * than the bound at its own misses: not a random one, not one that knows all demand, not one that
+ * started earlier, not the plan of hindsight. */
 #include "tests/unit/train/bound_fixture.h"
 #include "train/oracle.h"
 
@@ -14,7 +14,8 @@ struct totals {
 static struct bound_fixture *random_instance(struct rng *r)
 {
     struct bound_fixture *f = bound_fixture_new(1 + (int)rng_below(r, UNITS_TOP), 1);
-    bool calm = rng_below(r, 2); /* only demand varies: policy 2 is optimal, the bound has no room below it */
+    bool calm = rng_below(
+        r, 2); /* only demand varies: policy 2 is optimal, the bound has no room below it */
     f->cfg.start_min_s = f->cfg.start_max_s = 300 * rng_unit(r);
     f->cfg.start_max_s += calm ? 0 : 200 * rng_unit(r);
     f->cfg.unavailable_frac = calm ? 0 : 0.1 * rng_unit(r);
@@ -26,20 +27,24 @@ static struct bound_fixture *random_instance(struct rng *r)
         if (rng_below(r, 20) == 0)
             level = top * (float)rng_unit(r) * (float)rng_unit(r);
         f->demand[i] = level * (0.9f + 0.2f * (float)rng_unit(r));
-        f->barred[i] = !calm && (rng_below(r, 100) == 0 || (i && f->barred[i - 1] && rng_below(r, 10)));
+        f->barred[i] =
+            !calm && (rng_below(r, 100) == 0 || (i && f->barred[i - 1] && rng_below(r, 10)));
     }
     if (!calm && rng_below(r, 2)) {
         f->cfg.n_faults = 2;
-        f->cfg.fault[0] = (struct capsim_fault){.kind = CAPSIM_DEPENDENCY_SLOW, .from_step = 200, .to_step = 220, .value = 3};
-        f->cfg.fault[1] = (struct capsim_fault){.kind = CAPSIM_REGISTRY_DOWN, .from_step = 300, .to_step = 360};
+        f->cfg.fault[0] = (struct capsim_fault){
+            .kind = CAPSIM_DEPENDENCY_SLOW, .from_step = 200, .to_step = 220, .value = 3};
+        f->cfg.fault[1] =
+            (struct capsim_fault){.kind = CAPSIM_REGISTRY_DOWN, .from_step = 300, .to_step = 360};
     }
     bound_fixture_start(f, STEPS);
     return f;
 }
 
-/* k = 0 walks at random; else a size that serves what comes within the shortest start + k - 2 steps, with some
- * steps given up from k = 3 on. */
-static int choose(const struct bound_fixture *f, const float *factor, int32_t step, int k, int units, struct rng *r)
+/* k = 0 walks at random; else a size that serves what comes within the shortest start + k - 2
+ * steps, with some steps given up from k = 3 on. */
+static int choose(const struct bound_fixture *f, const float *factor, int32_t step, int k,
+                  int units, struct rng *r)
 {
     int max = f->spec.units_max;
     if (k == 0) {
@@ -58,8 +63,8 @@ static int choose(const struct bound_fixture *f, const float *factor, int32_t st
     return want;
 }
 
-static struct totals run(struct bound_fixture *f, uint64_t seed, const float *factor, int32_t from, int32_t count,
-                         int units0, int k, struct rng *r)
+static struct totals run(struct bound_fixture *f, uint64_t seed, const float *factor, int32_t from,
+                         int32_t count, int units0, int k, struct rng *r)
 {
     struct totals sum = {0};
     struct capsim_out out;
@@ -93,12 +98,12 @@ TEST(no_policy_costs_less_than_the_bound_at_its_own_misses)
                 continue;
             struct err e;
             double limit = (double)t.misses / t.counted, usd;
-            assert_ok(bound_cost(&f->world, &f->trace, seed, from, STEPS, early ? BOUND_UNITS_ANY : units0, &limit, 1,
-                                 &usd, &e),
+            assert_ok(bound_cost(&f->world, &f->trace, seed, from, STEPS,
+                                 early ? BOUND_UNITS_ANY : units0, &limit, 1, &usd, &e),
                       &e);
             if (usd > t.usd)
-                fail_msg("instance %d, policy %d: bound %.9g above %.9g at %d misses of %d", i, k, usd, t.usd,
-                         t.misses, t.counted);
+                fail_msg("instance %d, policy %d: bound %.9g above %.9g at %d misses of %d", i, k,
+                         usd, t.usd, t.misses, t.counted);
         }
         bound_fixture_free(f);
     }
@@ -114,7 +119,8 @@ TEST(misses_of_any_policy_are_at_least_the_forced_ones)
         capsim_noise_fill(&f->world, seed, 0, STEPS, factor);
         struct bound b;
         struct err e;
-        assert_ok(bound_init(&b, &f->world, &f->trace, seed, 0, STEPS, f->spec.units_max / 2, &e), &e);
+        assert_ok(bound_init(&b, &f->world, &f->trace, seed, 0, STEPS, f->spec.units_max / 2, &e),
+                  &e);
         struct totals t = run(f, seed, factor, 0, 0, f->spec.units_max / 2, 1, &r);
         assert_true(t.misses >= b.n_forced);
         bound_fini(&b);
@@ -130,12 +136,14 @@ TEST(plans_of_hindsight_are_kept_and_lie_above_the_bound)
         struct bound_fixture *f = random_instance(&r);
         uint64_t seed = rng_next(&r);
         int units0 = (int)rng_below(&r, (uint32_t)f->spec.units_max + 1);
-        int32_t from = (int32_t)rng_below(&r, STEPS / 2), to = from + 1 + (int32_t)rng_below(&r, STEPS / 2);
+        int32_t from = (int32_t)rng_below(&r, STEPS / 2),
+                to = from + 1 + (int32_t)rng_below(&r, STEPS / 2);
         double limit = 0.1 * rng_unit(&r), usd = 0;
         int16_t units[STEPS];
         struct oracle_result plan;
         struct err e;
-        assert_ok(oracle_plan(&f->world, &f->trace, seed, from, to, units0, limit, units, &plan, &e), &e);
+        assert_ok(
+            oracle_plan(&f->world, &f->trace, seed, from, to, units0, limit, units, &plan, &e), &e);
         struct capsim_out out;
         int misses = 0, counted = 0;
         capsim_reset(&f->lane, &f->world, &f->trace, seed, from, units0, &f->view);
@@ -151,7 +159,8 @@ TEST(plans_of_hindsight_are_kept_and_lie_above_the_bound)
         met += plan.met;
         if (counted > 0) {
             double own = (double)misses / counted, least;
-            assert_ok(bound_cost(&f->world, &f->trace, seed, from, to, units0, &own, 1, &least, &e), &e);
+            assert_ok(bound_cost(&f->world, &f->trace, seed, from, to, units0, &own, 1, &least, &e),
+                      &e);
             assert_true(least <= usd);
         }
         bound_fixture_free(f);

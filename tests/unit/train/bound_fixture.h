@@ -54,7 +54,8 @@ static inline void bound_fixture_start(struct bound_fixture *f, int32_t n)
     struct err e;
     assert_ok(capsim_world_init(&f->world, &f->spec, &f->cfg, &e), &e);
     capsim_trace_fini(&f->trace);
-    assert_ok(capsim_trace_init(&f->trace, f->demand, f->barred, n, 0, f->spec.step_us, &utc, &e), &e);
+    assert_ok(capsim_trace_init(&f->trace, f->demand, f->barred, n, 0, f->spec.step_us, &utc, &e),
+              &e);
 }
 
 /* A load that needs exactly need[i] units at step i. */

@@ -1,4 +1,5 @@
-/* bound_test.c - the lower bound against hand-made cases, the relaxed problem and the simulator by brute force. */
+/* bound_test.c - the lower bound against hand-made cases, the relaxed problem and the simulator by
+ * brute force. */
 #include "tests/unit/train/bound_fixture.h"
 
 #define USD_TOL 1e-6 /* the bound gives away 2^-23 */
@@ -11,7 +12,7 @@ static double bound_of(struct bound_fixture *f, int32_t n, int units0, double li
     return usd;
 }
 
-/* ---- the load that units serve ---------------------------------------------------------------------- */
+/* ---- the load that units serve ------------------------------------------------------------- */
 
 TEST(the_load_of_each_size_is_where_the_simulator_turns)
 {
@@ -47,7 +48,7 @@ TEST(a_target_no_size_can_meet_leaves_only_forced_misses)
     bound_fixture_free(f);
 }
 
-/* ---- hand-made cases -------------------------------------------------------------------------------- */
+/* ---- hand-made cases ----------------------------------------------------------------------- */
 
 TEST(bounds_of_hand_made_loads_are_their_cheapest_plans)
 {
@@ -60,11 +61,19 @@ TEST(bounds_of_hand_made_loads_are_their_cheapest_plans)
     } row[] = {
         {"steady", {2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2}, 2, 0, 24},
         {"scale-in is free", {2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1}, 2, 0, 15},
-        {"a start is billed while it warms", {1, 1, 1, 1, 1, 1, 1, 1, 3, 3, 3, 3}, 1, 0, 20 + 2 * 3},
+        {"a start is billed while it warms",
+         {1, 1, 1, 1, 1, 1, 1, 1, 3, 3, 3, 3},
+         1,
+         0,
+         20 + 2 * 3},
         {"a short gap is held", {2, 2, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2}, 2, 0, 24},
         {"a long gap is not", {2, 2, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2}, 2, 0, 19 + 3},
         {"one miss is let go", {1, 1, 1, 1, 1, 1, 4, 1, 1, 1, 1, 1}, 1, 1 / 12.0, 12},
-        {"two of three peaks are let go", {1, 1, 1, 4, 1, 1, 3, 1, 1, 1, 2, 1}, 1, 2 / 12.0, 12 + 4},
+        {"two of three peaks are let go",
+         {1, 1, 1, 4, 1, 1, 3, 1, 1, 1, 2, 1},
+         1,
+         2 / 12.0,
+         12 + 4},
         {"idle costs nothing", {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 4, 0, 0},
         {"everything may be missed", {4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4}, 4, 1, 0},
     };
@@ -123,7 +132,7 @@ TEST(gaps_of_the_history_are_neither_billed_nor_judged)
     bound_fixture_free(f);
 }
 
-/* ---- limits ----------------------------------------------------------------------------------------- */
+/* ---- limits -------------------------------------------------------------------------------- */
 
 static void fill_random(struct bound_fixture *f, struct rng *r, int32_t n, int top)
 {
@@ -149,7 +158,8 @@ TEST(a_front_in_one_call_is_the_limits_one_by_one_and_falls)
         limit[i] = forced / 2 + 0.005 * i;
     assert_ok(bound_cost(&f->world, &f->trace, 1, 0, 2000, 3, limit, 20, front, &e), &e);
     for (int i = 0; i < 20; i++) {
-        assert_near(front[i], bound_of(f, 2000, 3, limit[i]), 1.001, 0); /* both stop within one unit-step */
+        assert_near(front[i], bound_of(f, 2000, 3, limit[i]), 1.001,
+                    0); /* both stop within one unit-step */
         if (i)
             assert_true(front[i] < front[i - 1] || limit[i] <= forced);
     }
@@ -223,7 +233,7 @@ TEST(bad_stretches_and_limits_are_errors)
     bound_fixture_free(f);
 }
 
-/* ---- brute force ------------------------------------------------------------------------------------ */
+/* ---- brute force --------------------------------------------------------------------------- */
 
 enum { BRUTE_STEPS = 9, BRUTE_UNITS = 2 };
 
@@ -238,7 +248,8 @@ static void brute_init(struct brute *a)
         a->best[m] = INFINITY;
 }
 
-static void brute_relaxed(struct brute *a, const struct bound *b, int32_t i, int before, double cost, int misses)
+static void brute_relaxed(struct brute *a, const struct bound *b, int32_t i, int before,
+                          double cost, int misses)
 {
     if (i == b->n) {
         a->best[misses] = fmin(a->best[misses], cost);
@@ -251,8 +262,8 @@ static void brute_relaxed(struct brute *a, const struct bound *b, int32_t i, int
     }
 }
 
-static void brute_simulated(struct brute *a, const struct bound_fixture *f, const struct capsim *at, double cost,
-                            int misses)
+static void brute_simulated(struct brute *a, const struct bound_fixture *f, const struct capsim *at,
+                            double cost, int misses)
 {
     if (capsim_done(at, &f->trace)) {
         a->best[misses] = fmin(a->best[misses], cost);
@@ -285,7 +296,8 @@ static struct bound_fixture *brute_instance(struct rng *r, bool chance)
 {
     struct bound_fixture *f = bound_fixture_new(BRUTE_UNITS, 1 + (int)rng_below(r, 3));
     for (int i = 0; i < BRUTE_STEPS; i++) {
-        f->demand[i] = rng_below(r, 4) ? (float)rng_unit(r) * (chance ? 1.2f : 1) * f->load[BRUTE_UNITS] : 0;
+        f->demand[i] =
+            rng_below(r, 4) ? (float)rng_unit(r) * (chance ? 1.2f : 1) * f->load[BRUTE_UNITS] : 0;
         f->barred[i] = chance && rng_below(r, 8) == 0;
     }
     if (chance) {
@@ -307,7 +319,8 @@ TEST(the_dual_reaches_the_hull_of_all_relaxed_plans)
         int units0 = (int)rng_below(&r, BRUTE_UNITS + 2) - 1;
         struct bound b;
         struct err e;
-        assert_ok(bound_init(&b, &f->world, &f->trace, (uint64_t)k, 0, BRUTE_STEPS, units0, &e), &e);
+        assert_ok(bound_init(&b, &f->world, &f->trace, (uint64_t)k, 0, BRUTE_STEPS, units0, &e),
+                  &e);
         struct brute all;
         brute_init(&all);
         if (units0 == BOUND_UNITS_ANY)
@@ -343,7 +356,8 @@ TEST(no_plan_in_the_simulator_undercuts_the_bound)
         brute_simulated(&all, f, &f->lane, 0, 0);
         struct bound b;
         struct err e;
-        assert_ok(bound_init(&b, &f->world, &f->trace, (uint64_t)k, 0, BRUTE_STEPS, units0, &e), &e);
+        assert_ok(bound_init(&b, &f->world, &f->trace, (uint64_t)k, 0, BRUTE_STEPS, units0, &e),
+                  &e);
         double best = INFINITY;
         for (int m = 0; m <= b.n_counted && b.n_counted > 0; m++) {
             best = fmin(best, all.best[m]); /* with at most m misses */

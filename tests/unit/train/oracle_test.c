@@ -8,16 +8,18 @@ struct planned {
     int16_t units[BOUND_FIXTURE_STEPS];
 };
 
-static void plan(struct bound_fixture *f, uint64_t seed, int32_t from, int32_t to, int units0, double limit,
-                 struct planned *p)
+static void plan(struct bound_fixture *f, uint64_t seed, int32_t from, int32_t to, int units0,
+                 double limit, struct planned *p)
 {
     struct err e;
-    assert_ok(oracle_plan(&f->world, &f->trace, seed, from, to, units0, limit, p->units, &p->result, &e), &e);
+    assert_ok(
+        oracle_plan(&f->world, &f->trace, seed, from, to, units0, limit, p->units, &p->result, &e),
+        &e);
 }
 
 /* Run the plan and hold the result to it. */
-static void assert_kept(struct bound_fixture *f, uint64_t seed, int32_t from, int32_t to, int units0,
-                        const struct planned *p)
+static void assert_kept(struct bound_fixture *f, uint64_t seed, int32_t from, int32_t to,
+                        int units0, const struct planned *p)
 {
     struct capsim_out out;
     double usd = 0;
@@ -38,7 +40,8 @@ static void assert_kept(struct bound_fixture *f, uint64_t seed, int32_t from, in
     assert_near((double)p->result.unit_steps, usd, 0, 1e-6); /* 1 $ each */
 }
 
-static double bound_of(struct bound_fixture *f, uint64_t seed, int32_t from, int32_t to, int units0, double limit)
+static double bound_of(struct bound_fixture *f, uint64_t seed, int32_t from, int32_t to, int units0,
+                       double limit)
 {
     struct err e;
     double usd;
@@ -46,7 +49,7 @@ static double bound_of(struct bound_fixture *f, uint64_t seed, int32_t from, int
     return usd;
 }
 
-/* ---- hand-made -------------------------------------------------------------------------------------- */
+/* ---- hand-made ----------------------------------------------------------------------------- */
 
 TEST(without_chance_the_plan_is_the_cheapest_one)
 {
@@ -78,7 +81,8 @@ TEST(without_chance_the_plan_is_the_cheapest_one)
 TEST(the_plan_gives_up_the_dearest_step)
 {
     struct bound_fixture *f = bound_fixture_new(8, 3);
-    static const int need[] = {2, 2, 2, 2, 2, 2, 2, 2, 3, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3, 2, 2, 2, 2, 2, 2};
+    static const int need[] = {2, 2, 2, 2, 2, 2, 2, 2, 3, 2, 2, 2, 2,
+                               2, 2, 2, 2, 2, 3, 2, 2, 2, 2, 2, 2};
     int32_t n = ARRAY_LEN(need);
     static struct planned p;
     bound_fixture_need(f, need, n);
@@ -144,7 +148,7 @@ TEST(gaps_of_the_history_cost_the_plan_nothing)
     bound_fixture_free(f);
 }
 
-/* ---- with chance ------------------------------------------------------------------------------------ */
+/* ---- with chance --------------------------------------------------------------------------- */
 
 static struct bound_fixture *day(int units_max, bool bursty, int32_t n)
 {
@@ -183,13 +187,14 @@ TEST(plans_keep_the_limit_and_stay_near_the_bound)
         assert_kept(f, 7, FROM, N, units0, &p);
         double ratio = p.result.cost_usd / bound_of(f, 7, FROM, N, units0, row[i].limit);
         if (!p.result.met || ratio < 1 || ratio > row[i].over_bound)
-            fail_msg("%s: %d misses of %d, %.4f x bound, want below %g", row[i].what, p.result.misses,
-                     p.result.counted, ratio, row[i].over_bound);
+            fail_msg("%s: %d misses of %d, %.4f x bound, want below %g", row[i].what,
+                     p.result.misses, p.result.counted, ratio, row[i].over_bound);
         bound_fixture_free(f);
     }
 }
 
-/* 1024 minutes of a `time,value` file after `skip` rows; the peak so far takes 40 units at full use. */
+/* 1024 minutes of a `time,value` file after `skip` rows; the peak so far takes 40 units at full
+ * use. */
 static int32_t load_minutes(struct bound_fixture *f, const char *path, int skip)
 {
     enum { MINUTES = BOUND_FIXTURE_STEPS / 4 };
@@ -209,7 +214,8 @@ static int32_t load_minutes(struct bound_fixture *f, const char *path, int skip)
     assert_int_equal(n, MINUTES + 1);
     for (int i = 0; i < BOUND_FIXTURE_STEPS; i++) {
         float share = (float)(i % 4) / 4;
-        f->demand[i] = (v[i / 4] * (1 - share) + v[i / 4 + 1] * share) * 40 * (float)f->latency.unit_qps / peak;
+        f->demand[i] = (v[i / 4] * (1 - share) + v[i / 4 + 1] * share) * 40 *
+                       (float)f->latency.unit_qps / peak;
     }
     return BOUND_FIXTURE_STEPS;
 }
@@ -219,7 +225,9 @@ TEST(plans_on_measured_loads_are_within_a_few_percent_of_the_bound)
     static const struct {
         const char *file;
         double over_bound;
-    } row[] = {{"crane_input9.csv", 1.03}, {"crane_input13.csv", 1.03}, {"nasa_jul95_1m.csv", 1.06},
+    } row[] = {{"crane_input9.csv", 1.03},
+               {"crane_input13.csv", 1.03},
+               {"nasa_jul95_1m.csv", 1.06},
                {"twitter_stream_2021_1m.csv", 1.05}};
     const char *dir = test_data_dir();
     static struct planned p;
@@ -231,8 +239,8 @@ TEST(plans_on_measured_loads_are_within_a_few_percent_of_the_bound)
         plan(f, 1, 0, n, 30, 0.01, &p);
         double ratio = p.result.cost_usd / bound_of(f, 1, 0, n, 30, 0.01);
         if (!p.result.met || ratio < 1 || ratio > row[i].over_bound)
-            fail_msg("%s: %d misses of %d, %.4f x bound, want below %g", row[i].file, p.result.misses,
-                     p.result.counted, ratio, row[i].over_bound);
+            fail_msg("%s: %d misses of %d, %.4f x bound, want below %g", row[i].file,
+                     p.result.misses, p.result.counted, ratio, row[i].over_bound);
         bound_fixture_free(f);
     }
 }
@@ -246,7 +254,8 @@ TEST(the_same_inputs_give_the_same_plan)
     plan(f, 2, 0, N, 20, 0.01, &b);
     assert_memory_equal(a.units, b.units, N * sizeof a.units[0]);
     plan(f, 3, 0, N, 20, 0.01, &b);
-    assert_memory_not_equal(a.units, b.units, N * sizeof a.units[0]); /* another seed, another fate */
+    assert_memory_not_equal(a.units, b.units,
+                            N * sizeof a.units[0]); /* another seed, another fate */
     bound_fixture_free(f);
 }
 
@@ -255,7 +264,8 @@ TEST(units_wait_for_a_registry_that_is_down)
     enum { N = 1000 };
     struct bound_fixture *f = day(16, false, N);
     f->cfg.n_faults = 1;
-    f->cfg.fault[0] = (struct capsim_fault){.kind = CAPSIM_REGISTRY_DOWN, .from_step = 400, .to_step = 640};
+    f->cfg.fault[0] =
+        (struct capsim_fault){.kind = CAPSIM_REGISTRY_DOWN, .from_step = 400, .to_step = 640};
     for (int i = 0; i < N; i++)
         f->demand[i] = f->load[i < 500 ? 2 : 6] * 0.7f;
     bound_fixture_start(f, N);
@@ -277,16 +287,16 @@ TEST(bad_stretches_are_errors)
         enum err_code rc;
         const char *text;
     } row[] = {
-        {-1, 50, 1, 0.01, ERR_RANGE, "steps -1..50"},   {10, 10, 1, 0.01, ERR_RANGE, "steps 10..10"},
-        {0, 101, 1, 0.01, ERR_RANGE, "steps 0..101"},   {0, 50, 5, 0.01, ERR_RANGE, "5 units"},
-        {0, 50, -1, 0.01, ERR_RANGE, "-1 units"},       {0, 50, 1, -0.1, ERR_INVAL, "limit -0.1"},
+        {-1, 50, 1, 0.01, ERR_RANGE, "steps -1..50"}, {10, 10, 1, 0.01, ERR_RANGE, "steps 10..10"},
+        {0, 101, 1, 0.01, ERR_RANGE, "steps 0..101"}, {0, 50, 5, 0.01, ERR_RANGE, "5 units"},
+        {0, 50, -1, 0.01, ERR_RANGE, "-1 units"},     {0, 50, 1, -0.1, ERR_INVAL, "limit -0.1"},
         {0, 50, 1, NAN, ERR_INVAL, "limit nan"},
     };
     static struct planned p;
     for (size_t i = 0; i < ARRAY_LEN(row); i++) {
         struct err e;
-        assert_err(oracle_plan(&f->world, &f->trace, 1, row[i].from, row[i].to, row[i].units0, row[i].limit, p.units,
-                               &p.result, &e),
+        assert_err(oracle_plan(&f->world, &f->trace, 1, row[i].from, row[i].to, row[i].units0,
+                               row[i].limit, p.units, &p.result, &e),
                    row[i].rc, &e, row[i].text);
     }
     bound_fixture_free(f);
