@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "bench/bench.h"
+#include "rl/ppo.h"
 #include "rl/ppo_update.h"
 
 enum { N_OBS = 48, N_ACTIONS = 7, N_LANES = 64, N_STEPS = 128, MINIBATCH = 2048, EPOCHS = 4, REPEATS = 15 };
@@ -96,6 +97,84 @@ static void bench_shape(const char *name, enum nn_shape shape, bool bf16, int n_
     thread_pool_free(pool);
 }
 
+/* ---- end to end, on an environment that costs next to nothing ---------------------------------- */
+
+struct drift {
+    uint32_t t[N_LANES];
+};
+
+static void drift_observe(const struct drift *d, int lane, float *obs, uint8_t *mask)
+{
+    float phase = (float)(d->t[lane] * 37 % 97) * 0.02f;
+    for (int j = 0; j < N_OBS; j++)
+        obs[j] = phase + (float)j * 0.01f;
+    for (int a = 0; a < N_ACTIONS; a++)
+        mask[a] = a < 3 || d->t[lane] % 3 != 0;
+}
+
+static void drift_reset(void *env, int begin, int end, float *obs, uint8_t *mask)
+{
+    struct drift *d = env;
+    for (int i = begin; i < end; i++) {
+        d->t[i] = (uint32_t)i;
+        drift_observe(d, i, obs + i * N_OBS, mask + i * N_ACTIONS);
+    }
+}
+
+static void drift_step(void *env, int begin, int end, const int32_t *action, const struct rl_step_out *out)
+{
+    struct drift *d = env;
+    for (int i = begin; i < end; i++) {
+        out->reward[i] = (float)action[i] - 3.0f * out->obs[i * N_OBS];
+        out->cost[i] = 0;
+        out->end[i] = RL_RUNNING;
+        d->t[i]++;
+        drift_observe(d, i, out->obs + i * N_OBS, out->mask + i * N_ACTIONS);
+    }
+}
+
+struct ppo_bench {
+    struct drift drift;
+    struct ppo *ppo;
+    double rollout_s, update_s;
+};
+
+static bool after_batches(void *ctx, const struct ppo_stats *s)
+{
+    struct ppo_bench *b = ctx;
+    b->rollout_s += s->rollout_s;
+    b->update_s += s->update_s;
+    return s->iteration % 20 != 0;
+}
+
+static double run_ppo(void *arg)
+{
+    struct ppo_bench *b = arg;
+    struct err e;
+    double start = bench_now_s();
+    must(ppo_train(b->ppo, after_batches, b, &e), &e);
+    return 20.0 * MINIBATCH / (bench_now_s() - start);
+}
+
+/* Four epochs, batch and minibatch 2048, separate networks. */
+static void bench_ppo(const char *name, int n_threads)
+{
+    static struct ppo_bench b;
+    struct rl_venv venv = {.env = &b.drift, .n_lanes = N_LANES, .obs_dim = N_OBS, .n_actions = N_ACTIONS,
+                           .reset = drift_reset, .step = drift_step};
+    struct ppo_cfg cfg = ppo_cfg_default();
+    struct err e;
+    if (!bench_wanted(name))
+        return;
+    cfg.n_steps = MINIBATCH / N_LANES;
+    cfg.total_steps = (int64_t)1 << 40;
+    cfg.target_kl = 0;
+    cfg.n_threads = n_threads;
+    must(ppo_new(&cfg, &venv, &b.ppo, &e), &e);
+    bench_report(name, "1/s", REPEATS, run_ppo, &b);
+    ppo_free(b.ppo);
+}
+
 int main(void)
 {
     bench_shape("ppo_update_separate_per_s", NN_SEPARATE, true, 1);
@@ -107,5 +186,7 @@ int main(void)
     bench_shape("ppo_update_separate_2_threads_per_s", NN_SEPARATE, true, 2);
     bench_shape("ppo_update_shared_2_threads_per_s", NN_SHARED, true, 2);
     bench_shape("ppo_update_lstm_2_threads_per_s", NN_LSTM, true, 2);
+    bench_ppo("ppo_synthetic_env_per_s", 1);
+    bench_ppo("ppo_synthetic_env_2_threads_per_s", 2);
     return 0;
 }

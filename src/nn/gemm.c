@@ -10,7 +10,7 @@ enum { WIDE = 4 * VEC }; /* columns of the widest panel */
 /* One block: MR rows, NV vectors of columns.  Both are constants at every call, so the loops unroll and the
  * sums live in registers. */
 VEC_INLINE void block(const struct gemm *g, const float *a, const float *b, size_t b_k, float *c,
-                      const float *bias, const int MR, const int NV, const bool pairs)
+                      const float *bias, const float *h, const int MR, const int NV, const bool pairs)
 {
     v16 acc[8][4];
     const size_t a_m = g->a_m, a_k = g->a_k;
@@ -41,23 +41,28 @@ VEC_INLINE void block(const struct gemm *g, const float *a, const float *b, size
 #pragma GCC unroll 8
     for (int i = 0; i < MR; i++)
 #pragma GCC unroll 4
-        for (int j = 0; j < NV; j++)
+        for (int j = 0; j < NV; j++) {
+            if (g->end == GEMM_TANH_GRAD) { /* the others wait for finish(): they need too many registers, or are rare */
+                v16 y = v16_load(h + (size_t)i * g->h_m + j * VEC);
+                acc[i][j] *= v16_fma(-y, y, v16_set(1.0f));
+            }
             v16_store(c + (size_t)i * g->c_m + j * VEC, acc[i][j]);
+        }
 }
 
 typedef void block_fn(const struct gemm *g, const float *a, const float *b, size_t b_k, float *c,
-                      const float *bias);
+                      const float *bias, const float *h);
 
 #define BLOCK(mr, nv)                                                                              \
     static void block_##mr##_##nv(const struct gemm *g, const float *a, const float *b, size_t b_k, float *c, \
-                                  const float *bias)                                               \
+                                  const float *bias, const float *h)                               \
     {                                                                                              \
-        block(g, a, b, b_k, c, bias, mr, nv, false);                                               \
+        block(g, a, b, b_k, c, bias, h, mr, nv, false);                                            \
     }                                                                                              \
     static void pairs_##mr##_##nv(const struct gemm *g, const float *a, const float *b, size_t b_k, float *c, \
-                                  const float *bias)                                               \
+                                  const float *bias, const float *h)                               \
     {                                                                                              \
-        block(g, a, b, b_k, c, bias, mr, nv, true);                                                \
+        block(g, a, b, b_k, c, bias, h, mr, nv, true);                                             \
     }
 #define BLOCKS(X, nv) X(1, nv) X(2, nv) X(3, nv) X(4, nv) X(5, nv) X(6, nv)
 BLOCKS(BLOCK, 4)
@@ -82,7 +87,7 @@ VEC_INLINE v16 end_of(enum gemm_end end, v16 x, v16 y)
     case GEMM_STORE: return x;
     case GEMM_TANH: return v16_tanh(x);
     case GEMM_RELU: return v16_max(x, v16_set(0.0f));
-    case GEMM_TANH_GRAD: return x * v16_fma(-y, y, v16_set(1.0f));
+    case GEMM_TANH_GRAD: return x; /* done in the block */
     case GEMM_RELU_GRAD: return v16_pick((v16i)(y > 0.0f), x, v16_set(0.0f));
     }
     return x;
@@ -105,8 +110,6 @@ static void finish(const struct gemm *g, int row, int col, int rows, int width)
         finish_rows(GEMM_TANH, c, g->c_m, NULL, 0, rows, WIDE);
     else if (g->end == GEMM_TANH)
         finish_rows(GEMM_TANH, c, g->c_m, NULL, 0, rows, width);
-    else if (g->end == GEMM_TANH_GRAD && width == WIDE)
-        finish_rows(GEMM_TANH_GRAD, c, g->c_m, h, g->h_m, rows, WIDE);
     else
         finish_rows(g->end, c, g->c_m, h, g->h_m, rows, width);
 }
@@ -128,8 +131,9 @@ void gemm_run(const struct gemm *g)
         for (int row = 0; row < g->m;) {
             int rows = g->m - row < most ? g->m - row : most;
             block_table[vectors][rows][g->pairs](g, g->a + (size_t)row * g->a_m, b, b_k,
-                                                 g->c + (size_t)row * g->c_m + col, bias);
-            if (g->end != GEMM_STORE)
+                                                 g->c + (size_t)row * g->c_m + col, bias,
+                                                 g->h ? g->h + (size_t)row * g->h_m + col : NULL);
+            if (g->end != GEMM_STORE && g->end != GEMM_TANH_GRAD)
                 finish(g, row, col, rows, width);
             row += rows;
         }

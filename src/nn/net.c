@@ -2,7 +2,7 @@
  *
  * A "chain" is a row of dense layers whose last one is a linear head.  NN_SEPARATE has two chains on the
  * observation; NN_SHARED one, whose head holds the logits followed by the values; NN_LSTM the same on
- * top of the recurrent layer.  A tile is 64 rows, or 16 sequences of all their steps: its activations and
+ * top of the recurrent layer.  A tile is 128 rows, or 16 sequences of all their steps: its activations and
  * derivatives stay in the L2 cache between the forward and the backward pass. */
 #include "nn/net.h"
 
@@ -15,7 +15,7 @@
 #include "nn/lstm.h"
 #include "nn/vec.h"
 
-enum { TILE_ROWS = 64, TILE_SEQS = 16, CHAIN_MAX = 3 };
+enum { TILE_ROWS = 128, TILE_SEQS = 16, CHAIN_MAX = 3 };
 
 struct chain {
     int n; /* layers, the head included */

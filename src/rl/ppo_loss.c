@@ -16,10 +16,11 @@ struct block {
     v16 logit[PPO_ACTIONS_MAX], p[PPO_ACTIONS_MAX];
 };
 
-static const float masked_logit = -1e30f; /* exp() of it is 0 after the largest logit is subtracted */
+#define MASKED_LOGIT (-1e30f) /* swallows any logit added to it */
 
 static void load_rows(struct block *b, const struct ppo_loss *l, const struct nn_tile *tile, int at)
 {
+    static const float penalty[2] = {MASKED_LOGIT, 0.0f};
     float *logit = (float *)b->logit;
     b->n = tile->n - at < VEC ? tile->n - at : VEC;
     for (int i = 0; i < VEC; i++) {
@@ -28,7 +29,7 @@ static void load_rows(struct block *b, const struct ppo_loss *l, const struct nn
         const uint8_t *mask = l->mask + (size_t)row * (size_t)l->n_actions;
         const float *logits = tile->logits + from * tile->ld_logits;
         for (int a = 0; a < l->n_actions; a++)
-            logit[a * VEC + i] = mask[a] ? logits[a] : masked_logit;
+            logit[a * VEC + i] = logits[a] + penalty[mask[a] != 0]; /* a branch here would be mispredicted */
         b->action[i] = l->action[row];
         b->adv[i] = l->adv[row];
         b->logp_old[i] = l->logp_old[row];
@@ -52,7 +53,7 @@ static v16 softmax(struct block *b, int n_actions)
         top = v16_max(top, b->logit[a]);
     for (int a = 0; a < n_actions; a++) {
         v16 x = b->logit[a] - top;
-        v16i allowed = (v16i)(b->logit[a] > v16_set(0.5f * masked_logit));
+        v16i allowed = (v16i)(b->logit[a] > v16_set(0.5f * MASKED_LOGIT));
         b->p[a] = v16_pick(allowed, v16_exp(x), v16_set(0.0f));
         sum += b->p[a];
         b->logit[a] = x;

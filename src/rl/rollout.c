@@ -7,7 +7,7 @@
 #include "base/rng.h"
 #include "nn/head.h"
 
-enum { SHARD_LANES_MIN = 16, ACTIONS_MAX = 256 };
+enum { SHARD_LANES_MIN = 16 };
 
 /* Scratch of one shard of lanes. */
 struct shard {
@@ -16,7 +16,7 @@ struct shard {
     struct nn_norm_acc *acc;
     float *scaled;    /* [lanes][obs_dim], normalised final observations */
     float *state;     /* [lanes][state_dim], copy for a look at a final observation */
-    float *logits, *values, *logp;
+    float *logits, *values;
     /* What the shard adds to the rollout's figures. */
     double reward_sum, cost_sum, return_sum, length_sum, disc_sum, disc_sq;
     int64_t n_episodes;
@@ -115,7 +115,6 @@ static enum err_code shard_init(struct collector *c, int i, const struct nn_net 
     s->scaled = mem_zero(lanes * (size_t)c->venv->obs_dim, sizeof(float));
     s->state = mem_zero(lanes * (size_t)c->state_dim, sizeof(float));
     s->logits = mem_zero(lanes * (size_t)c->venv->n_actions, sizeof(float));
-    s->logp = mem_zero((size_t)c->venv->n_actions, sizeof(float));
     s->values = mem_zero(lanes * ROLLOUT_VALUES_MAX, sizeof(float));
     if (c->norm)
         s->acc = nn_norm_acc_new(c->norm);
@@ -156,7 +155,7 @@ void collector_fini(struct collector *c)
         struct shard *s = &c->shard[i];
         nn_ws_free(s->ws);
         nn_norm_acc_free(s->acc);
-        void *buffer[] = {s->scaled, s->state, s->logits, s->values, s->logp};
+        void *buffer[] = {s->scaled, s->state, s->logits, s->values};
         for (size_t k = 0; k < ARRAY_LEN(buffer); k++)
             mem_free(buffer[k]);
     }
@@ -196,10 +195,13 @@ static void choose_actions(const struct pass *p, struct shard *s, int step)
             s->bad_field = "mask";
             return;
         }
-        (void)nn_head_logp(s->logits + (size_t)(lane - s->begin) * (size_t)n_actions, mask, n_actions, s->logp);
         uint64_t bits = rng_at(c->action_key, (uint64_t)(c->step + step), (uint64_t)lane);
-        r->action[row] = nn_head_sample(s->logp, n_actions, rng_to_unit(bits));
-        r->logp[row] = s->logp[r->action[row]];
+        r->logp[row] = nn_head_draw(s->logits + (size_t)(lane - s->begin) * (size_t)n_actions, mask, n_actions,
+                                    rng_to_unit(bits), &r->action[row]);
+        if (!isfinite(r->logp[row])) {
+            s->bad_lane = lane;
+            s->bad_field = "output of the policy";
+        }
     }
 }
 
@@ -393,9 +395,9 @@ enum err_code collector_run(struct collector *c, const struct nn_net *net, struc
     for (int i = 0; i < c->n_shards; i++) {
         const struct shard *s = &c->shard[i];
         if (s->bad_lane >= 0 && strcmp(s->bad_field, "mask") == 0)
-            return err_set(e, ERR_INVAL, "environment lane %d: the mask allows no action", s->bad_lane);
+            return err_set(e, ERR_INVAL, "lane %d: the mask allows no action", s->bad_lane);
         if (s->bad_lane >= 0)
-            return err_set(e, ERR_NUMERIC, "environment lane %d: %s is not finite", s->bad_lane, s->bad_field);
+            return err_set(e, ERR_NUMERIC, "lane %d: %s is not finite", s->bad_lane, s->bad_field);
     }
     c->step += r->n_steps;
     sum_figures(c, r);
