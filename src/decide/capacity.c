@@ -466,6 +466,11 @@ static void record_fill(const struct capacity_config *cfg, const struct capacity
     r->inputs_hash = view_hash(view);
     r->policy_version = cfg->version;
     r->policy = cfg->main.policy->name;
+    r->rule = cfg->rule.policy ? cfg->rule.policy->name : NULL;
+    r->gpu_trend = state->sense.gpu_trend;
+    r->qps_trend = state->sense.qps_trend;
+    r->qps = state->sense.qps;
+    r->slot_p95 = view->forecast.usable ? view->forecast.slot_p95 : NAN;
     r->units_before = (int16_t)view->units_requested;
     r->units_ready = (int16_t)view->units_ready;
     r->proposed = (int16_t)clamp_int(proposed, INT16_MIN, INT16_MAX);

@@ -116,9 +116,12 @@ struct capacity_record {
     uint64_t inputs_hash;    /* of the view */
     uint64_t policy_version; /* capacity_config.version */
     const char *policy;      /* its name; static */
+    const char *rule;        /* of the rule policy run beside; NULL: none */
     int16_t units_before, units_ready, proposed, executed;
     int16_t rule_units, base_units; /* -1: none */
     int8_t action;                  /* learned: 0..6, else -1 */
+    int16_t gpu_trend, qps_trend;   /* steps of rise, negative of fall */
+    float qps, slot_p95;            /* requests/s; NaN missing, or without a forecast */
     uint8_t guarded;
     uint8_t error;    /* enum err_code of the policy; the proposal is then its fallback */
     uint8_t n_checks; /* 0 unguarded, else GUARD_CHECKS */

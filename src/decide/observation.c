@@ -59,6 +59,17 @@ static inline float follow(float mean, float x, float g)
     return !present(x) ? mean : present(mean) ? next : x;
 }
 
+/* Steps of the same direction; changes under half a per cent are none. */
+static inline int16_t trend(int16_t steps, float before, float now)
+{
+    float least = 0.005f * before;
+    if (!(now > before + least) && !(now < before - least))
+        return 0; /* also without a value to compare with */
+    bool up = now > before;
+    int next = up ? (steps > 0 ? steps + 1 : 1) : (steps < 0 ? steps - 1 : -1);
+    return (int16_t)clamp_int(next, -1000, 1000);
+}
+
 static inline float max3(const float x[FORECAST_LEVELS])
 {
     float a = x[0] > x[1] ? x[0] : x[1];
@@ -109,10 +120,13 @@ void sense_advance(const struct capacity_config *cfg, const struct capacity_view
             s->ring[i] = NAN;
     s->observed_us = view->now_us;
     float qps = usable(view->value[FIELD_QPS]);
+    float gpu = follow(s->gpu, usable(view->value[FIELD_GPU_UTIL]), 0.5f);
+    s->gpu_trend = trend(s->gpu_trend, s->gpu, gpu);
+    s->qps_trend = trend(s->qps_trend, s->qps, qps);
     s->qps = qps;
     s->qps_fast = follow(s->qps_fast, qps, 0.5f);
     s->qps_level = follow(s->qps_level, qps, cfg->level_gain);
-    s->gpu = follow(s->gpu, usable(view->value[FIELD_GPU_UTIL]), 0.5f);
+    s->gpu = gpu;
     s->gpu_mem = follow(s->gpu_mem, usable(view->value[FIELD_GPU_MEM_UTIL]), 0.5f);
     s->p50 = follow(s->p50, usable(view->value[FIELD_P50_LATENCY_MS]), 0.5f);
     s->p99 = follow(s->p99, usable(view->value[FIELD_P99_LATENCY_MS]), 0.5f);

@@ -112,6 +112,7 @@ struct sense_state {
     float forecast_mean_max, forecast_hi80_max, forecast_hi95_max;
     float ring[SENSE_RING]; /* qps of the last steps */
     int32_t ring_next, ring_n;
+    int16_t gpu_trend, qps_trend; /* steps it has been rising for; negative: falling */
     int32_t units_p95; /* units that serve the same-slot P95; 0 without a usable forecast */
 };
 

@@ -17,7 +17,7 @@ static const struct opt_row rows[] = {
                  "the plan must be lower for this long before units go"),
     OPT_DOUBLE(struct outlook_options, hysteresis, "hysteresis", "4", "1", "1000",
                "units go only to the plan for this many times lambda"),
-    OPT_DOUBLE(struct outlook_options, budget_gain, "budget_gain", "1", "0", "10",
+    OPT_DOUBLE(struct outlook_options, budget_gain, "budget_gain", "1.5", "0", "10",
                "how strongly lambda follows the error budget; 0: not at all"),
 };
 static const struct opt_table options = OPT_TABLE("outlook", struct outlook_options, rows,
@@ -28,6 +28,10 @@ static const struct policy_range ranges[] = {
     {"hold", 600e6, 3000e6, true},
     {"hysteresis", 1.5, 60, true},
 };
+
+/* The budget aims at this share of the allowed misses: what drifts should drift within the target. */
+static const double budget_share = 0.7;
+enum { CALM_US = 600 * 1000000 }; /* an opposite action within this time is a reversal */
 
 static void init(const struct capacity_config *cfg, const union policy_options *opt, union policy_memory *m)
 {
@@ -46,7 +50,7 @@ static struct outlook_cfg plan_cfg(const struct policy_input *in)
     return (struct outlook_cfg){
         .lambda = in->opt->outlook.lambda * weight,
         .budget_gain = in->opt->outlook.budget_gain,
-        .budget_limit = cfg->spec.slo_violation_max,
+        .budget_limit = budget_share * cfg->spec.slo_violation_max,
         .up_units = cfg->guarded ? (int)cfg->guard.up_steps * cfg->step_units : 0,
         .up_frac = cfg->guard.up_frac,
     };
@@ -65,14 +69,17 @@ static void fail(struct policy_proposal *out, int units, enum err_code why)
     *out = (struct policy_proposal){.units = units, .action = -1, .value = NAN, .error = why};
 }
 
-/* Up to the plan at once; down only to what a dearer miss would still want, held against the recent past: a size
- * just left is not wanted back on the next gust. */
+/* Up to the plan at once, but soon after a scale-in only to what a cheaper miss would already want.  Down only to
+ * what a dearer miss would still want, held against the recent past: a size just left is not wanted back on the
+ * next gust. */
 static int held(const struct policy_input *in, struct outlook_memory *m, int plan)
 {
+    const struct outlook_options *o = &in->opt->outlook;
     int now = in->view->units_requested;
-    int safe = plan_at(in, m, m->lambda * in->opt->outlook.hysteresis);
-    int highest = (int)extreme_push(&m->highest, EXTREME_HIGHEST, in->view->now_us, in->opt->outlook.hold_us,
-                                    (float)max_int(plan, safe));
+    int safe = max_int(plan, plan_at(in, m, m->lambda * o->hysteresis));
+    int highest = (int)extreme_push(&m->highest, EXTREME_HIGHEST, in->view->now_us, o->hold_us, (float)safe);
+    if (plan > now && in->view->now_us - in->state->guard.last_in_us <= CALM_US)
+        return max_int(now, plan_at(in, m, m->lambda / o->hysteresis));
     return plan >= now ? plan : min_int(now, highest);
 }
 

@@ -268,6 +268,12 @@ static void falling(struct fix *f)
         f->state.sense.ring[i] = 440;
     fix_load(f, 400);
 }
+static void rising(struct fix *f)
+{
+    falling(f);
+    for (int i = 0; i < SENSE_RING; i++)
+        f->state.sense.ring[i] = 360;
+}
 static void falling_tight(struct fix *f)
 {
     falling(f);
@@ -312,6 +318,7 @@ TEST(signs_that_only_look_like_load_do_not_scale)
         {"CPU 82 %, GPU 45 %", cpu_only, 12, 10, GUARD_AUDITOR, GUARD_HOLD, "CPU at 0.82"},
         {"the same with headroom under 10 %", cpu_tight, 12, 12, GUARD_AUDITOR, GUARD_PASS,
          "headroom"},
+        {"up and rising", rising, 12, 12, GUARD_AUDITOR, GUARD_PASS, NULL},
         {"up but falling", falling, 12, 10, GUARD_AUDITOR, GUARD_HOLD,
          "1.3x the slot's median but falling"},
         {"the same with headroom under 10 %", falling_tight, 9, 9, GUARD_AUDITOR, GUARD_PASS, NULL},
@@ -571,6 +578,10 @@ TEST(a_watch_follows_only_a_scale_in_that_was_cut_short)
     fix_init(&f, "ppo", true);
     assert_int_equal(fix_ask(&f, 6), 7);
     assert_int_equal(f.state.guard.watch_until_us, f.view.now_us + 10 * FIX_MIN);
+    fix_init(&f, "ppo", true); /* cut short by another check: no watch */
+    safe_9(&f);
+    assert_int_equal(fix_ask(&f, 5), 9);
+    assert_true(f.state.guard.watch_until_us == GUARD_NEVER);
 }
 
 /* ---- 10: breaker

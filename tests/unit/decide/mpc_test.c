@@ -165,3 +165,28 @@ TEST(mpc_levels_shift_the_planned_demand)
         assert_true(units[a] > units[a - 1]);
     assert_int_equal(units[6], (int)ceil(1.3 * plan - 1e-3));
 }
+
+/* A burst to 40 units on the hour, from 8; at 8 units per 5 min it takes 20 min to get there. */
+TEST(mpc_begins_a_ramp_in_time_for_the_rate_cap)
+{
+    static struct fix f;
+    int most = 0;
+    fix_config(&f, "mpc", true);
+    f.cfg.main.opt.mpc.hour_trust = 1;
+    f.cfg.main.opt.mpc.smooth_us = 30 * FIX_S;
+    f.cfg.main.opt.mpc.lambda = 200;
+    f.cfg.guard.auditor = GUARD_AUDITOR_OFF;
+    f.cfg.guard.flap_budget_units = 1000;
+    fix_start(&f);
+    f.view.forecast.usable = false;
+    for (int i = 0; i < 30 * 240; i++) {
+        int minute = f.view.when.minute % 60;
+        fix_load(&f, minute < 3 ? 1800 : 350);
+        f.view.value[FIELD_GPU_UTIL] = 0.5f;
+        fix_units(&f, fix_decide(&f), 0);
+        if (i > 29 * 240 && minute == 59)
+            most = f.view.units_requested;
+        fix_tick(&f);
+    }
+    assert_true(most >= 32);
+}
