@@ -327,6 +327,20 @@ static enum err_code fill_columns(struct raw *r, const struct grid *g, int64_t f
     return rc;
 }
 
+/* One stray time makes a table that is nearly all holes; say so instead. */
+static enum err_code check_density(const struct raw *r, const struct span *sp, bool events,
+                                   struct err *e)
+{
+    enum { SMALL = 10000 };
+    uint64_t n = (uint64_t)(sp->last - sp->first) + 1, per_value = events ? 10000 : 100;
+    if (n <= SMALL || n / per_value < r->n_usable)
+        return ERR_OK;
+    return err_set(e, ERR_LIMIT,
+                   "%zu values for %" PRIu64 " steps: is a stray time far from the rest, or the "
+                   "step too small?",
+                   r->n_usable, n);
+}
+
 static bool is_event_log(const struct raw *r)
 {
     for (size_t i = 0; i < r->n_series; i++)
@@ -380,6 +394,9 @@ enum err_code clean(const struct clean_cfg *cfg, struct raw *r, struct history *
     if (r->n_usable == 0)
         return err_set(e, ERR_MISSING, "no two values of a counter near enough to form a rate");
     struct span sp = find_span(r, &g);
+    rc = check_density(r, &sp, events, e);
+    if (rc)
+        return rc;
     if (events)
         drop_edges(r, &g, &sp);
     for (size_t i = 0; i < r->n_series; i++)

@@ -34,7 +34,8 @@ struct clean_cfg {
 
 /* Consumes the samples of r (sorts, turns counters into rates) and completes r->report.  The
  * history has no ids or zone yet; the caller sets them.  Release with history_close(). Errors:
- * those of grid_find and history_new; ERR_INVAL for several series of a field without a rule. */
+ * those of grid_find and history_new; ERR_INVAL for several series of a field without a rule;
+ * ERR_LIMIT when under 1 % of the steps would have a value (stray times). */
 NODISCARD enum err_code clean(const struct clean_cfg *cfg, struct raw *r, struct history *out,
                               struct err *e);
 
