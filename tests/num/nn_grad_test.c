@@ -279,6 +279,70 @@ TEST(gradients_of_an_lstm_match_differences_through_time_and_resets)
     check_net(c, 3);
 }
 
+/* ---- bfloat16 products ------------------------------------------------------------------------- */
+
+static float *gradient_of(struct nn_net_cfg cfg, bool bf16, int n_steps, bool into, size_t *n)
+{
+    struct err e;
+    struct nn_net *net;
+    struct nn_ws *ws, *sums;
+    struct rng rng = rng_stream(test_seed(), "net");
+    cfg.head_gain = 0.5f;
+    cfg.bf16_grad = bf16;
+    assert_ok(nn_net_new(&cfg, &rng, &net, &e), &e);
+    assert_ok(nn_ws_new(net, &ws, &e), &e);
+    assert_ok(nn_ws_new_sums(net, &sums, &e), &e);
+    float *obs = normals((size_t)(LANES * STEPS * cfg.n_obs), "obs", 1);
+    float *hidden = normals((size_t)(LANES * STEPS * 2 * cfg.n_hidden), "state", 0.5);
+    struct nn_batch b = {.obs = obs, .obs_stride = (size_t)cfg.n_obs, .n = LANES, .n_steps = n_steps,
+                         .step_rows = LANES, .state0 = hidden};
+    nn_net_grad_into(net, ws, into ? sums : ws, &b, linear_loss, &cfg);
+    nn_net_reduce(net, into ? &sums : &ws, 1);
+    const struct nn_params *p = nn_net_params_const(net);
+    *n = p->total;
+    float *grad = mem_zero(p->total, sizeof *grad);
+    memcpy(grad, p->grad, p->total * sizeof *grad);
+    mem_free(obs);
+    mem_free(hidden);
+    nn_ws_free(ws);
+    nn_ws_free(sums);
+    nn_net_free(net);
+    return grad;
+}
+
+TEST(bfloat16_gradients_point_where_float_ones_do)
+{
+    const enum nn_shape shapes[] = {NN_SEPARATE, NN_SHARED, NN_LSTM};
+    for (size_t s = 0; s < ARRAY_LEN(shapes); s++) {
+        struct nn_net_cfg cfg = nn_net_cfg_default(shapes[s], 48, 7, 1);
+        int n_steps = shapes[s] == NN_LSTM ? STEPS : 1;
+        size_t n;
+        float *a = gradient_of(cfg, false, n_steps, false, &n), *b = gradient_of(cfg, true, n_steps, false, &n);
+        double aa = 0, bb = 0, ab = 0, diff = 0;
+        for (size_t i = 0; i < n; i++) {
+            aa += (double)a[i] * (double)a[i];
+            bb += (double)b[i] * (double)b[i];
+            ab += (double)a[i] * (double)b[i];
+            diff += pow((double)(a[i] - b[i]), 2);
+        }
+        assert_true(ab / sqrt(aa * bb) > 0.99998); /* rounding is 2^-9 a product, and averages out */
+        assert_true(sqrt(diff / aa) < 0.005);
+        assert_true(diff > 0); /* it was used */
+        mem_free(a);
+        mem_free(b);
+    }
+}
+
+TEST(sums_apart_from_scratch_have_the_same_bits)
+{
+    size_t n;
+    struct nn_net_cfg cfg = nn_net_cfg_default(NN_SEPARATE, 48, 7, 1);
+    float *a = gradient_of(cfg, true, 1, false, &n), *b = gradient_of(cfg, true, 1, true, &n);
+    assert_memory_equal(a, b, n * sizeof *a);
+    mem_free(a);
+    mem_free(b);
+}
+
 /* ---- single layers; the input is a tensor too, so its derivative is checked as well ------------------ */
 
 static float *padded_copy(const float *x, int rows, int width)
