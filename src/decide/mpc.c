@@ -219,10 +219,15 @@ static int plan_keep(const struct policy_input *in, const struct mpc_memory *m, 
     const struct mpc_options *o = &in->opt->mpc;
     const int64_t stride = INT64_C(120000000);
     double lambda = o->lambda * o->keep;
-    int units = plan_at(in, m, lead_us, lambda);
-    for (int64_t h = 0; h <= o->horizon_us; h += stride)
-        if (h / stride != lead_us / stride)
-            units = max_int(units, plan_at(in, m, h, lambda));
+    float demand = expect(in, m, lead_us), spread = spread_at(in, m, lead_us);
+    int units = newsvendor(in, demand, spread, (float)lambda);
+    for (int64_t h = 0; h <= o->horizon_us; h += stride) {
+        float then = expect(in, m, h), stray = spread_at(in, m, h);
+        if (stray == spread && then <= demand)
+            continue; /* less of the same */
+        units = max_int(units, newsvendor(in, then, stray, (float)lambda));
+        demand = stray == spread ? then : demand;
+    }
     return plan_ramp(in, m, lead_us, lambda, units);
 }
 

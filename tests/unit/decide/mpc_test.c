@@ -170,13 +170,16 @@ TEST(mpc_levels_shift_the_planned_demand)
 TEST(mpc_begins_a_ramp_in_time_for_the_rate_cap)
 {
     static struct fix f;
-    int most = 0;
+    int most = 0, early = 0;
     fix_config(&f, "mpc", true);
     f.cfg.main.opt.mpc.hour_trust = 1;
     f.cfg.main.opt.mpc.smooth_us = 30 * FIX_S;
-    f.cfg.main.opt.mpc.lambda = 200;
+    f.cfg.main.opt.mpc.lambda = 20;
+    f.cfg.main.opt.mpc.keep = 1;
     f.cfg.guard.auditor = GUARD_AUDITOR_OFF;
     f.cfg.guard.flap_budget_units = 1000;
+    f.cfg.guard.staged_frac = 0; /* back at once, so that the ramp alone is seen */
+    f.cfg.guard.watch_us = f.cfg.guard.cooldown_in_us = 0;
     fix_start(&f);
     f.view.forecast.usable = false;
     for (int i = 0; i < 30 * 240; i++) {
@@ -186,7 +189,10 @@ TEST(mpc_begins_a_ramp_in_time_for_the_rate_cap)
         fix_units(&f, fix_decide(&f), 0);
         if (i > 29 * 240 && minute == 59)
             most = f.view.units_requested;
+        if (i > 29 * 240 && minute == 33)
+            early = f.view.units_requested;
         fix_tick(&f);
     }
     assert_true(most >= 32);
+    assert_in_range(early, 8, 10); /* and not sooner than it must */
 }
