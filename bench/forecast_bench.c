@@ -1,4 +1,5 @@
-/* Speed of the forecaster: points pushed (each with its forecast read) per second, daily refits included. */
+/* Speed of the forecaster: points pushed (each with its forecast read) per second, daily refits
+ * included. */
 #include "bench/bench.h"
 
 #include <math.h>

@@ -25,8 +25,8 @@ const char *backtest_horizon_name(int horizon)
     return horizon == BACKTEST_15MIN ? "15min" : horizon == BACKTEST_30MIN ? "30min" : NULL;
 }
 
-static enum err_code check(const struct backtest_config *cfg, const struct forecast_series *s, int64_t *from,
-                           struct err *e)
+static enum err_code check(const struct backtest_config *cfg, const struct forecast_series *s,
+                           int64_t *from, struct err *e)
 {
     enum err_code rc = forecast_config_check(&cfg->forecaster, e);
     if (rc)
@@ -36,8 +36,8 @@ static enum err_code check(const struct backtest_config *cfg, const struct forec
     if (cfg->rounds < 10 || cfg->rounds > 100000)
         return err_set(e, ERR_RANGE, "rounds: %d is outside [10, 100000]", cfg->rounds);
     if (s->n < (WARM_DAYS_MIN + 1) * DAY)
-        return err_set(e, ERR_RANGE, "a backtest needs %d days, the history has %.1f", WARM_DAYS_MIN + 1,
-                       (double)s->n / DAY);
+        return err_set(e, ERR_RANGE, "a backtest needs %d days, the history has %.1f",
+                       WARM_DAYS_MIN + 1, (double)s->n / DAY);
     int64_t test = (int64_t)(cfg->test_frac * (double)s->n);
     if (test < DAY)
         test = DAY;
@@ -53,8 +53,8 @@ struct said_bounds {
 };
 
 static enum err_code replay(const struct backtest_config *cfg, const struct forecast_series *s,
-                            const struct calendar *cal, int64_t from, struct said_bounds *said, double *usable_frac,
-                            struct err *e)
+                            const struct calendar *cal, int64_t from, struct said_bounds *said,
+                            double *usable_frac, struct err *e)
 {
     struct forecaster *f = forecast_new(&cfg->forecaster);
     int64_t n_usable = 0;
@@ -66,8 +66,8 @@ static enum err_code replay(const struct backtest_config *cfg, const struct fore
         n_usable += now.usable;
         for (int h = 0; h < BACKTEST_HORIZONS; h++) {
             int k = HORIZON_LEVEL[h];
-            said[i - from].at[h] =
-                (struct forecast_bounds){now.mean[k], now.lo80[k], now.hi80[k], now.lo95[k], now.hi95[k]};
+            said[i - from].at[h] = (struct forecast_bounds){now.mean[k], now.lo80[k], now.hi80[k],
+                                                            now.lo95[k], now.hi95[k]};
         }
     }
     *usable_frac = (double)n_usable / (double)(s->n - from);
@@ -75,7 +75,8 @@ static enum err_code replay(const struct backtest_config *cfg, const struct fore
     return rc;
 }
 
-/* ---- one horizon ------------------------------------------------------------------------------------- */
+/* ---- one horizon
+ * ------------------------------------------------------------------------------------- */
 
 struct scratch {
     float *mean[BASELINE_COUNT]; /* [n] */
@@ -83,8 +84,8 @@ struct scratch {
     struct said_bounds *said;    /* [n - from] */
 };
 
-static enum err_code run_baselines(const struct forecast_series *s, int64_t n_fit, int level, struct scratch *w,
-                                   struct holt_winters *hw, struct err *e)
+static enum err_code run_baselines(const struct forecast_series *s, int64_t n_fit, int level,
+                                   struct scratch *w, struct holt_winters *hw, struct err *e)
 {
     for (int b = 0; b < BASELINE_COUNT; b++) {
         if (b == BASELINE_HOLT_WINTERS)
@@ -100,8 +101,9 @@ static enum err_code run_baselines(const struct forecast_series *s, int64_t n_fi
 }
 
 /* Scored only where every method can speak, so that all see the same origins. */
-static bool score_origin(const struct forecast_series *s, int64_t i, int level, const struct forecast_bounds *own,
-                         const struct scratch *w, struct backtest_horizon *out, float *load)
+static bool score_origin(const struct forecast_series *s, int64_t i, int level,
+                         const struct forecast_bounds *own, const struct scratch *w,
+                         struct backtest_horizon *out, float *load)
 {
     struct forecast_bounds slot;
     *load = forecast_target(s, i, level);
@@ -123,13 +125,15 @@ static void choose_best(struct backtest_horizon *h)
 {
     h->best = BASELINE_PERSISTENCE;
     for (int b = 0; b < BASELINE_COUNT; b++)
-        if (b != BASELINE_SLOT_MEDIAN && forecast_wape(&h->baseline[b]) < forecast_wape(&h->baseline[h->best]))
+        if (b != BASELINE_SLOT_MEDIAN &&
+            forecast_wape(&h->baseline[b]) < forecast_wape(&h->baseline[h->best]))
             h->best = (enum baseline)b;
     h->gain_frac = 1 - forecast_wape(&h->own) / forecast_wape(&h->baseline[h->best]);
 }
 
-static enum err_code run_horizon(const struct backtest_config *cfg, const struct forecast_series *s, int64_t from,
-                                 int horizon, struct scratch *w, struct backtest_horizon *out, struct err *e)
+static enum err_code run_horizon(const struct backtest_config *cfg, const struct forecast_series *s,
+                                 int64_t from, int horizon, struct scratch *w,
+                                 struct backtest_horizon *out, struct err *e)
 {
     int level = HORIZON_LEVEL[horizon];
     enum err_code rc = run_baselines(s, from - DAY, level, w, &out->hw, e);
@@ -152,7 +156,8 @@ static enum err_code run_horizon(const struct backtest_config *cfg, const struct
         }
     }
     if (n_days == 0)
-        return err_set(e, ERR_RANGE, "%s: the test part holds no quarter day with loads to score against",
+        return err_set(e, ERR_RANGE,
+                       "%s: the test part holds no quarter day with loads to score against",
                        backtest_horizon_name(horizon));
     choose_best(out);
     struct rng rng = rng_stream(cfg->seed, "backtest");
@@ -222,16 +227,24 @@ int backtest_verdict(const struct backtest_result *r, char *out, size_t size)
     const struct backtest_horizon *h = &r->at[BACKTEST_15MIN];
     double own = 100 * forecast_wape(&h->own), best = 100 * forecast_wape(&h->baseline[h->best]);
     double last = 100 * forecast_wape(&h->baseline[BASELINE_PERSISTENCE]);
-    const char *wide = r->error_above_20 ? " The error is over 20 %: this load cannot be told well 15 minutes ahead." : "";
+    const char *wide =
+        r->error_above_20
+            ? " The error is over 20 %: this load cannot be told well 15 minutes ahead."
+            : "";
     if (!r->helps)
         return snprintf(out, size,
-                        "Forecasting does not help here: at 15 min its error is %.1f %%, the last value's %.1f %%.%s", own,
-                        last, wide);
+                        "Forecasting does not help here: at 15 min its error is %.1f %%, the last "
+                        "value's %.1f %%.%s",
+                        own, last, wide);
     if (!r->beats_best)
-        return snprintf(out, size, "Forecasting helps (error %.1f %% against %.1f %% of the last value), but %s does as "
-                                   "well: %.1f %%.%s",
-                        own, last, baseline_name(h->best), best, wide);
-    return snprintf(out, size, "Forecasting helps: at 15 min its error is %.1f %%, %.1f %% below the best simple method "
-                               "(%s, %.1f %%).%s",
-                    own, 100 * h->gain_frac, baseline_name(h->best), best, wide);
+        return snprintf(
+            out, size,
+            "Forecasting helps (error %.1f %% against %.1f %% of the last value), but %s does as "
+            "well: %.1f %%.%s",
+            own, last, baseline_name(h->best), best, wide);
+    return snprintf(
+        out, size,
+        "Forecasting helps: at 15 min its error is %.1f %%, %.1f %% below the best simple method "
+        "(%s, %.1f %%).%s",
+        own, 100 * h->gain_frac, baseline_name(h->best), best, wide);
 }

@@ -8,7 +8,7 @@
 #include "base/stats.h"
 #include "forecast/forecaster.h"
 
-enum { DAY = FORECAST_POINTS_PER_DAY, WEEK = 7 * DAY, SLOT_POINTS = 3, SLOT_DAYS = 14, NEED = 3 };
+enum { DAY = FORECAST_POINTS_PER_DAY, WEEK = 7 * DAY, SLOT_POINTS = 3, SLOT_DAYS = 14, NEED = 2 };
 enum { HW_START_DAYS = 2, HW_FIT_DAYS_MIN = 3, HW_EVALUATIONS = 60 };
 
 static const char *const NAME[] = {
@@ -46,7 +46,8 @@ float forecast_target(const struct forecast_series *s, int64_t i, int level)
     return n >= (level < FORECAST_POINTS ? 1 : NEED) ? (float)(sum / n) : NAN;
 }
 
-/* ---- persistence and seasons ----------------------------------------------------------------------- */
+/* ---- persistence and seasons
+ * ----------------------------------------------------------------------- */
 
 static void run_persistence(const struct forecast_series *s, float *out)
 {
@@ -77,9 +78,11 @@ static void run_seasonal(const struct forecast_series *s, int level, int64_t per
     }
 }
 
-/* ---- same slot ------------------------------------------------------------------------------------- */
+/* ---- same slot
+ * ------------------------------------------------------------------------------------- */
 
-static size_t slot_samples(const struct forecast_series *s, int64_t j, double v[SLOT_DAYS * SLOT_POINTS])
+static size_t slot_samples(const struct forecast_series *s, int64_t j,
+                           double v[SLOT_DAYS * SLOT_POINTS])
 {
     int64_t in_slot = (s->start_us / FORECAST_POINT_US + j) % SLOT_POINTS;
     size_t n = 0;
@@ -91,7 +94,8 @@ static size_t slot_samples(const struct forecast_series *s, int64_t j, double v[
     return n;
 }
 
-bool baseline_slot_bounds(const struct forecast_series *s, int64_t i, int level, struct forecast_bounds *out)
+bool baseline_slot_bounds(const struct forecast_series *s, int64_t i, int level,
+                          struct forecast_bounds *out)
 {
     double v[SLOT_DAYS * SLOT_POINTS];
     size_t n = slot_samples(s, i + last_ahead(level), v);
@@ -120,7 +124,8 @@ static void run_slot_median(const struct forecast_series *s, int level, float *o
     }
 }
 
-/* ---- Holt-Winters ---------------------------------------------------------------------------------- */
+/* ---- Holt-Winters
+ * ---------------------------------------------------------------------------------- */
 
 struct hw_state {
     double level, trend, season[DAY];
@@ -199,7 +204,8 @@ static double hw_loss(unsigned n, const double *p, double *grad, void *arg)
 
 static double hw_grid(struct hw_task *t, double best[3])
 {
-    static const double level[] = {0.05, 0.2, 0.45, 0.8, 0.95}, trend[] = {0, 0.005}, season[] = {0, 0.05, 0.2, 0.4};
+    static const double level[] = {0.05, 0.2, 0.45, 0.8, 0.95}, trend[] = {0, 0.005},
+                        season[] = {0, 0.05, 0.2, 0.4};
     double least = 2e300;
     for (size_t a = 0; a < ARRAY_LEN(level); a++)
         for (size_t b = 0; b < ARRAY_LEN(trend); b++)
@@ -233,8 +239,8 @@ static void hw_polish(struct hw_task *t, double best[3], double *least)
     }
 }
 
-enum err_code holt_winters_fit(const struct forecast_series *s, int64_t n_fit, int level, struct holt_winters *out,
-                               struct err *e)
+enum err_code holt_winters_fit(const struct forecast_series *s, int64_t n_fit, int level,
+                               struct holt_winters *out, struct err *e)
 {
     if (n_fit < HW_FIT_DAYS_MIN * DAY || n_fit > s->n)
         return err_set(e, ERR_RANGE, "Holt-Winters needs %d days to fit, has %.1f", HW_FIT_DAYS_MIN,
@@ -248,12 +254,14 @@ enum err_code holt_winters_fit(const struct forecast_series *s, int64_t n_fit, i
     double best[3] = {0.5, 0, 0.1};
     double least = hw_grid(&t, best);
     hw_polish(&t, best, &least);
-    *out = (struct holt_winters){.level = best[0], .trend = best[1], .season = best[2], .abs_err = least};
+    *out = (struct holt_winters){
+        .level = best[0], .trend = best[1], .season = best[2], .abs_err = least};
     mem_free(target);
     return ERR_OK;
 }
 
-void holt_winters_run(const struct holt_winters *hw, const struct forecast_series *s, int level, float *out)
+void holt_winters_run(const struct holt_winters *hw, const struct forecast_series *s, int level,
+                      float *out)
 {
     struct hw_state h;
     const double p[3] = {hw->level, hw->trend, hw->season};
@@ -264,8 +272,8 @@ void holt_winters_run(const struct holt_winters *hw, const struct forecast_serie
     }
 }
 
-enum err_code baseline_run(enum baseline b, const struct forecast_series *s, int64_t n_fit, int level, float *out,
-                           struct err *e)
+enum err_code baseline_run(enum baseline b, const struct forecast_series *s, int64_t n_fit,
+                           int level, float *out, struct err *e)
 {
     struct holt_winters hw;
     enum err_code rc;

@@ -4,10 +4,11 @@
  *     seasonal-day     the same time yesterday        (the newest same time that is known)
  *     seasonal-week    the same time a week ago
  *     slot-median      median of the 15-min slot over the last 14 days
- *     holt-winters     additive, daily season of 288 points, trend; smoothing fitted on the training part for the
- *                      horizon asked, by grid, then Nelder-Mead (NLopt), on absolute error
- * and, as intervals, the same-slot quantiles of the last 14 days.  All work on 5-minute points (series.h); a forecast
- * for origin i uses points 0..i only.  Level 0..2: the point level + 1 ahead; 3: mean of the next 6 points. */
+ *     holt-winters     additive, daily season of 288 points, trend; smoothing fitted on the
+ * training part for the horizon asked, by grid, then Nelder-Mead (NLopt), on absolute error and, as
+ * intervals, the same-slot quantiles of the last 14 days.  All work on 5-minute points (series.h);
+ * a forecast for origin i uses points 0..i only.  Level 0..2: the point level + 1 ahead; 3: mean of
+ * the next 6 points. */
 #ifndef FORECAST_BASELINE_H
 #define FORECAST_BASELINE_H
 
@@ -36,18 +37,21 @@ struct holt_winters {
 NODISCARD enum err_code holt_winters_fit(const struct forecast_series *s, int64_t n_fit, int level,
                                          struct holt_winters *out, struct err *e);
 
-/* out[n]: the forecasts of a fitted Holt-Winters, never below 0; its state starts from the first two days. */
-void holt_winters_run(const struct holt_winters *hw, const struct forecast_series *s, int level, float *out);
+/* out[n]: the forecasts of a fitted Holt-Winters, never below 0; its state starts from the first
+ * two days. */
+void holt_winters_run(const struct holt_winters *hw, const struct forecast_series *s, int level,
+                      float *out);
 
-/* out[n]: the forecast made at origin i, NaN where none can be.  n_fit is used by Holt-Winters only.
- * Errors: those of holt_winters_fit(). */
-NODISCARD enum err_code baseline_run(enum baseline b, const struct forecast_series *s, int64_t n_fit,
-                                     int level, float *out, struct err *e);
+/* out[n]: the forecast made at origin i, NaN where none can be.  n_fit is used by Holt-Winters
+ * only. Errors: those of holt_winters_fit(). */
+NODISCARD enum err_code baseline_run(enum baseline b, const struct forecast_series *s,
+                                     int64_t n_fit, int level, float *out, struct err *e);
 
 /* Same-slot median and quantiles for origin i; false without any past sample of the slot. */
 bool baseline_slot_bounds(const struct forecast_series *s, int64_t i, int level,
                           struct forecast_bounds *out);
-/* What came true for origin i: the point, or the mean of the next 6 (at least 3 present); else NaN. */
+/* What came true for origin i: the point, or the mean of the next 6 (at least 2 present); else NaN.
+ */
 float forecast_target(const struct forecast_series *s, int64_t i, int level);
 
 #endif

@@ -11,13 +11,14 @@ const int level_first[LEVELS] = {1, 2, 3, 1}, level_last[LEVELS] = {1, 2, 3, 6};
 static const float EWMA_RATE[4] = {0.3f, 0.1f, 0.03f, 0.01f};
 static const float SEASON_LEVEL_RATE[2] = {0.1f, 0.45f}, SEASON_RATE[2] = {0.2f, 0.4f};
 static const float RATIO_RATE = 0.45f, RATIO_MAX = 10;
-static const float WILD = 1.5f;       /* no expert goes past this multiple of the largest load */
-/* Residuals below this share of the mean one weigh alike; large at first, since weights 1/|r| under a poor model
- * pull towards that model. */
+static const float WILD = 1.5f; /* no expert goes past this multiple of the largest load */
+/* Residuals below this share of the mean one weigh alike; large at first, since weights 1/|r| under
+ * a poor model pull towards that model. */
 static const float FLOOR_MIN = 0.05f, FLOOR_ROWS = 1500;
 static const float KEEP_PER_DAY = 0.93f;
 
-/* ---- levels ------------------------------------------------------------------------------------ */
+/* ---- levels ------------------------------------------------------------------------------------
+ */
 
 static float back_or(const struct window *w, int64_t i, float otherwise)
 {
@@ -73,10 +74,11 @@ void levels_update(struct levels *l, const struct window *w)
     update_ratio(&l->day_ratio, y, back_or(w, window_days_back(w, i, 1), a->slot));
     update_ratio(&l->week_ratio, y, back_or(w, window_days_back(w, i, 7), a->slot));
     float step = fabsf(y - l->ewma[1]) + 1e-3f * fabsf(l->ewma[1]);
-    l->step += (l->step > 0 ? 0.003f : 1) * (step - l->step);
+    l->step += l->step > 0 ? 0.003f * (step - l->step) : step;
 }
 
-/* ---- features and experts ------------------------------------------------------------------------ */
+/* ---- features and experts
+ * ------------------------------------------------------------------------ */
 
 /* Means over the points of a level, of the load and of its logarithm. */
 struct shape {
@@ -108,7 +110,8 @@ static void add_point(struct shape *s, const struct forecaster *f, int q, float 
     for (int k = 0; k < 3; k++) /* the same minutes of the last hours */
         s->log_hour[k] += share * log_back_or(w, i - 12 * (k + 1), window_log(w, window_last(w)));
     for (int k = 0; k < 2; k++)
-        s->season[k] += share * (f->levels.season_level[k] + f->levels.season[k][(w->five + q) % DAY]);
+        s->season[k] +=
+            share * (f->levels.season_level[k] + f->levels.season[k][(w->five + q) % DAY]);
 }
 
 /* What is the same for all levels. */
@@ -193,8 +196,10 @@ static void fill_experts(const struct forecaster *f, const struct shape *s, floa
         e[k] = min_f(max_f(e[k], 0), top);
 }
 
-/* A round may move past what is known (its last output, the newest point, the usual shape) by cfg.max_change_frac. */
-static float clamp_change(const struct forecaster *f, const struct shape *s, float before, float mean)
+/* A round may move past what is known (its last output, the newest point, the usual shape) by
+ * cfg.max_change_frac. */
+static float clamp_change(const struct forecaster *f, const struct shape *s, float before,
+                          float mean)
 {
     float y = window_y(&f->window, window_last(&f->window));
     float frac = (float)f->cfg.max_change_frac;
@@ -216,7 +221,7 @@ void experts_fill(const struct forecaster *f, struct origin *o)
     fill_common(f, common);
     o->y = window_y(w, i);
     o->log_y = window_log(w, i);
-    o->trains = w->since_seen < SLOT_POINTS && w->count > 0;
+    o->fresh = w->since_seen == 0;
     o->counts = w->n >= (int64_t)f->cfg.min_days * DAY;
     for (int k = 0; k < LEVELS; k++) {
         struct said *s = &o->said[k];
@@ -230,14 +235,16 @@ void experts_fill(const struct forecaster *f, struct origin *o)
         s->expert[EXPERT_MEDIAN_6] = median;
         fill_experts(f, &shape, s->expert);
         mixing_fill(&f->mixing[k], s);
-        s->mean = before && i >= DAY ? clamp_change(f, &shape, before->said[k].mean, s->mixed) : s->mixed;
+        s->mean =
+            before && i >= DAY ? clamp_change(f, &shape, before->said[k].mean, s->mixed) : s->mixed;
     }
 }
 
-/* ---- regression ---------------------------------------------------------------------------------- */
+/* ---- regression
+ * ---------------------------------------------------------------------------------- */
 
-/* Weights 1/|r| turn squares into absolute deviations (iteratively reweighted least squares); here each row
- * is weighted once, by its residual under the weights in use, and fades. */
+/* Weights 1/|r| turn squares into absolute deviations (iteratively reweighted least squares); here
+ * each row is weighted once, by its residual under the weights in use, and fades. */
 void regression_learn(struct regression *r, const struct said *s, float target)
 {
     float p = 0;
@@ -249,7 +256,7 @@ void regression_learn(struct regression *r, const struct said *s, float target)
     r->mad += max_f(0.002f, 1 / (float)r->seen) * (miss - r->mad);
     float floor = min_f(1, max_f(FLOOR_MIN, FLOOR_ROWS / (float)r->seen));
     float weight = r->mad > 0 ? r->mad / max_f(miss, floor * r->mad) : 1;
-    ridge_add(r->a, r->b, s->x, FEATURES, weight, target);
+    ridge_add(r->a, r->b, s->x, FEATURES, FEATURES, weight, target);
     r->rows++;
 }
 
@@ -260,7 +267,7 @@ void regression_day(struct regression *r, double alpha, bool refit)
         r->has_next = false;
     }
     if (refit && r->rows > DAY)
-        r->has_next = ridge_solve(r->a, r->b, FEATURES, alpha / (double)r->rows, r->next);
-    ridge_fade(r->a, r->b, FEATURES, KEEP_PER_DAY);
+        r->has_next = ridge_solve(r->a, r->b, FEATURES, FEATURES, alpha / (double)r->rows, r->next);
+    ridge_fade(r->a, r->b, FEATURES, FEATURES, KEEP_PER_DAY);
     r->rows *= KEEP_PER_DAY;
 }

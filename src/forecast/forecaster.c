@@ -5,12 +5,13 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "forecast/scalar_priv.h"
 #include "forecast/state_priv.h"
 
-static const double LOSS_KEEP = 0.9995;  /* of `usable`: about a week */
-static const double SPREAD_ALPHA = 1;    /* ridge of the spread model */
+static const double LOSS_KEEP = 0.9995; /* of `usable`: about a week */
+static const double SPREAD_ALPHA = 1;   /* ridge of the spread model */
 static const float MAX_LOAD = 1e30f;
-enum { LEVEL_15MIN = 2, LEVEL_PRESENT_MIN = 3 };
+enum { LEVEL_15MIN = 2, LEVEL_PRESENT_MIN = 2 };
 
 struct forecast_config forecast_config_default(void)
 {
@@ -74,7 +75,8 @@ size_t forecast_state_bytes(void)
     return sizeof(struct forecaster);
 }
 
-/* ---- scoring what was said ------------------------------------------------------------------------ */
+/* ---- scoring what was said
+ * ------------------------------------------------------------------------ */
 
 /* The load a level spoke of, made at origin i; NaN when it cannot be told. */
 static float came_true(const struct window *w, int64_t i, int level)
@@ -90,7 +92,8 @@ static float came_true(const struct window *w, int64_t i, int level)
     return n >= need ? sum / (float)n : NAN;
 }
 
-static void keep_track(struct forecaster *f, int level, const struct said *s, const struct origin *o, float load)
+static void keep_track(struct forecaster *f, int level, const struct said *s,
+                       const struct origin *o, float load)
 {
     const struct forecast_bounds own = {
         .mean = s->mean,
@@ -121,12 +124,13 @@ static void learn_level(struct forecaster *f, int level)
         return;
     const struct origin *o = &f->origin[i & (ORIGINS - 1)];
     const struct said *s = &o->said[level];
+    if (!o->fresh)
+        return;
     keep_track(f, level, s, o, load);
     if (i >= DAY)
         interval_learn(&f->interval[level], s, load, w->mean);
     mixing_learn(&f->mixing[level], s, load, fmaxf(f->levels.step, 1e-30f));
-    if (o->trains)
-        regression_learn(&f->regression[level], s, logf(load + w->log_shift) - o->log_y);
+    regression_learn(&f->regression[level], s, logf(load + w->log_shift) - o->log_y);
 }
 
 static void start_of_day(struct forecaster *f)
@@ -140,9 +144,11 @@ static void start_of_day(struct forecaster *f)
     }
 }
 
-/* ---- speaking ------------------------------------------------------------------------------------- */
+/* ---- speaking
+ * ------------------------------------------------------------------------------------- */
 
-/* A level that no present point has ever scored (native steps above 5 min) repeats the next one that was. */
+/* Only forecasts made at a present point are learnt from.  With a native step above 5 min some
+ * levels then never are: they repeat the next one that is. */
 static int spoken_level(const struct forecaster *f, int level)
 {
     for (int k = level; k < LEVELS; k++)
@@ -177,7 +183,8 @@ static void say(struct forecaster *f, const struct origin *o)
     n->usable = o->counts && w->since_seen < SLOT_POINTS && f->loss_own < f->loss_last;
 }
 
-/* ---- points --------------------------------------------------------------------------------------- */
+/* ---- points
+ * --------------------------------------------------------------------------------------- */
 
 static void step(struct forecaster *f)
 {
@@ -193,8 +200,8 @@ static void step(struct forecaster *f)
         interval_fill(f, k, o, &o->said[k]);
 }
 
-/* Missing points up to `until`.  A gap of over three weeks is shortened by whole weeks: by then the window has
- * forgotten everything anyway. */
+/* Missing points up to `until`.  A gap of over three weeks is shortened by whole weeks: by then the
+ * window has forgotten everything anyway. */
 static void fill_gap(struct forecaster *f, int64_t n_points)
 {
     if (n_points > 3 * WEEK) {
@@ -208,15 +215,16 @@ static void fill_gap(struct forecaster *f, int64_t n_points)
     }
 }
 
-enum err_code forecast_push(struct forecaster *f, int64_t time_us, float value, const struct calendar_point *at,
-                            struct err *e)
+enum err_code forecast_push(struct forecaster *f, int64_t time_us, float value,
+                            const struct calendar_point *at, struct err *e)
 {
     if (!isnan(value) && !(value >= 0 && value <= MAX_LOAD))
         return err_set(e, ERR_RANGE, "load %g is outside [0, 1e30]", (double)value);
     if (f->window.n > 0) {
         int64_t ahead = time_us - f->window.time_us;
         if (ahead <= 0 || ahead % FORECAST_POINT_US != 0)
-            return err_set(e, ERR_INVAL, "point is %lld us after the last one, not a number of 5-minute steps",
+            return err_set(e, ERR_INVAL,
+                           "point is %lld us after the last one, not a number of 5-minute steps",
                            (long long)ahead);
         fill_gap(f, ahead / FORECAST_POINT_US - 1);
     }
@@ -254,18 +262,22 @@ void forecast_shares(const struct forecaster *f, int level, float out[FORECAST_E
     mixing_shares(&f->mixing[level], out);
 }
 
-/* ---- quantiles ------------------------------------------------------------------------------------ */
+/* ---- quantiles
+ * ------------------------------------------------------------------------------------ */
 
-/* Standard normal quantile, Acklam's rational approximation (relative error 1.2e-9 before refinement; the central and
- * tail branches). */
+/* Standard normal quantile, Acklam's rational approximation (relative error 1.2e-9 before
+ * refinement; the central and tail branches). */
 static double normal_quantile(double p)
 {
-    static const double a[] = {-3.969683028665376e+01, 2.209460984245205e+02, -2.759285104469687e+02,
-                               1.383577518672690e+02,  -3.066479806614716e+01, 2.506628277459239e+00};
-    static const double b[] = {-5.447609879822406e+01, 1.615858368580409e+02, -1.556989798598866e+02,
-                               6.680131188771972e+01, -1.328068155288572e+01};
-    static const double c[] = {-7.784894002430293e-03, -3.223964580411365e-01, -2.400758277161838e+00,
-                               -2.549732539343734e+00, 4.374664141464968e+00, 2.938163982698783e+00};
+    static const double a[] = {-3.969683028665376e+01, 2.209460984245205e+02,
+                               -2.759285104469687e+02, 1.383577518672690e+02,
+                               -3.066479806614716e+01, 2.506628277459239e+00};
+    static const double b[] = {-5.447609879822406e+01, 1.615858368580409e+02,
+                               -1.556989798598866e+02, 6.680131188771972e+01,
+                               -1.328068155288572e+01};
+    static const double c[] = {-7.784894002430293e-03, -3.223964580411365e-01,
+                               -2.400758277161838e+00, -2.549732539343734e+00,
+                               4.374664141464968e+00,  2.938163982698783e+00};
     static const double d[] = {7.784695709041462e-03, 3.224671290700398e-01, 2.445134137142996e+00,
                                3.754408661907416e+00};
     if (p > 0.97575)
@@ -283,8 +295,10 @@ static double normal_quantile(double p)
 float forecast_quantile(const struct forecast *fc, int level, double p)
 {
     ASSERT(level >= 0 && level < LEVELS);
-    static const double z[5] = {-1.959963984540054, -1.281551565544601, 0, 1.281551565544601, 1.959963984540054};
-    const float v[5] = {fc->lo95[level], fc->lo80[level], fc->mean[level], fc->hi80[level], fc->hi95[level]};
+    static const double z[5] = {-1.959963984540054, -1.281551565544601, 0, 1.281551565544601,
+                                1.959963984540054};
+    float lo = fc->lo80[level], hi = fc->hi80[level]; /* the mean may lie a hair outside */
+    const float v[5] = {fc->lo95[level], lo, clamp_f(fc->mean[level], lo, hi), hi, fc->hi95[level]};
     double at = normal_quantile(fmin(fmax(p, 0.001), 0.999));
     int k = 0;
     while (k < 3 && at > z[k + 1])

@@ -1,17 +1,20 @@
 /* forecaster.h - what one workload's load will be in the next half hour, from 5-minute means.
  *
- * One point in, one forecast out; nothing is allocated after forecast_new().  Every forecast is scored when
- * its time has come, and that score moves the mixing weights, the intervals and `usable`:
+ * One point in, one forecast out; nothing is allocated after forecast_new().  Every forecast is
+ * scored when its time has come, and that score moves the mixing weights, the intervals and
+ * `usable`:
  *
  *     point -> window (14 days) -> slot profile ---+-> 16 experts -> mixing -> clamp -> mean
- *                               -> ridge features -+                                -> intervals (adaptive conformal)
+ *                               -> ridge features -+                                -> intervals
+ * (adaptive conformal)
  *
  * Profile: median of each of the 96 slots over up to 14 days, working days apart from days of rest.
- * Ridge: least absolute deviations by reweighted ridge on the last 30 min and the usual shape, in log load;
- * refitted daily, used from 24 h after the data it was fitted on.  See docs/forecast.md for the formulas.
+ * Ridge: least absolute deviations by reweighted ridge on the last 30 min and the usual shape, in
+ * log load; refitted daily, used from 24 h after the data it was fitted on.  See docs/forecast.md
+ * for the formulas.
  *
- * A forecaster belongs to one thread.  Its state holds no pointers: forecast_copy() clones it, so a simulated
- * lane can start from a snapshot.  Same points, same bits. */
+ * A forecaster belongs to one thread.  Its state holds no pointers: forecast_copy() clones it, so a
+ * simulated lane can start from a snapshot.  Same points, same bits. */
 #ifndef FORECAST_FORECASTER_H
 #define FORECAST_FORECASTER_H
 
@@ -47,18 +50,19 @@ void forecast_free(struct forecaster *f); /* NULL is fine */
 void forecast_copy(struct forecaster *dst, const struct forecaster *src);
 size_t forecast_state_bytes(void);
 
-/* The mean load of [time_us, time_us + 5 min); NaN when missing.  `at` is the local calendar of time_us.
- * Points come in order; a gap is filled with missing points.
- * Errors: ERR_INVAL for a time that is not a whole number (>= 1) of points after the last one; ERR_RANGE for a
- * negative, infinite or absurd (> 1e30) load.  The state is unchanged then. */
+/* The mean load of [time_us, time_us + 5 min); NaN when missing.  `at` is the local calendar of
+ * time_us. Points come in order; a gap is filled with missing points. Errors: ERR_INVAL for a time
+ * that is not a whole number (>= 1) of points after the last one; ERR_RANGE for a negative,
+ * infinite or absurd (> 1e30) load.  The state is unchanged then. */
 NODISCARD enum err_code forecast_push(struct forecaster *f, int64_t time_us, float value,
                                       const struct calendar_point *at, struct err *e);
 
-/* The forecast made when the last point was complete.  Before the first point: all NaN, not usable. */
+/* The forecast made when the last point was complete.  Before the first point: all NaN, not usable.
+ */
 void forecast_get(const struct forecaster *f, struct forecast *out);
 
-/* How the forecasts have done so far, per level (0..2: points, 3: 30-min mean); the persistence of the same moments
- * beside it.  Only forecasts made after min_days count. */
+/* How the forecasts have done so far, per level (0..2: points, 3: 30-min mean); the persistence of
+ * the same moments beside it.  Only forecasts made after min_days count. */
 struct forecast_track {
     struct forecast_score own[FORECAST_LEVELS];
     struct forecast_score persistence[FORECAST_LEVELS];
@@ -70,8 +74,8 @@ enum { FORECAST_EXPERTS = 16 };
 const char *forecast_expert_name(int expert);
 void forecast_shares(const struct forecaster *f, int level, float out[FORECAST_EXPERTS]);
 
-/* Load not exceeded with probability p in [0.001, 0.999] at a level, read between the mean and the bounds of `fc` on
- * the normal scale and continued past the outer ones. */
+/* Load not exceeded with probability p in [0.001, 0.999] at a level, read between the mean and the
+ * bounds of `fc` on the normal scale and continued past the outer ones. */
 float forecast_quantile(const struct forecast *fc, int level, double p);
 
 #endif

@@ -1,14 +1,17 @@
 /* Intervals around the clamped mean, in four layers:
  *
- *  1. spread s: exp of a ridge on logs of recent errors, errors of the same slot and minute, level, distance
- *     from the usual, disagreement - so an interval widens where this load is hard;
+ *  1. spread s: exp of a ridge on logs of recent errors, errors of the same slot and minute, level,
+ *     distance from the usual, disagreement - so an interval widens where this load is hard;
  *  2. a fading histogram of (load - mean) / s, read at 2.5, 10, 90 and 97.5 %;
- *  3. each bound mixes that with same-slot quantiles (plain, and moved to the present level) by ML-Poly on
- *     pinball loss, so it cannot stay worse than they are;
- *  4. a tracker shifts the bound by eta after each miss and back by less after each hit (quantile tracking,
- *     Angelopoulos, Candes & Tibshirani 2023; adaptive conformal inference of Gibbs & Candes 2021 in score space):
- *     long-run coverage holds whatever the data do.
- * All of it is told what happened only when the horizon has passed. */
+ *  3. each bound mixes that, the same moved by what slot and minute taught, and same-slot quantiles
+ * (plain, and moved to the present level) by ML-Poly on pinball loss, so it cannot stay worse than
+ * they are;
+ *  4. a tracker shifts the bound after each miss, and back by less after each hit (quantile
+ * tracking, Angelopoulos, Candes & Tibshirani 2023; adaptive conformal inference, Gibbs & Candes
+ * 2021, in score space): long-run coverage holds whatever the data do.  Its step grows while recent
+ * coverage is off. All of it is told what happened only when the horizon has passed.  A bound may
+ * pass the mean by a hair: where the load mostly stands still, an interval that always held the
+ * mean would cover too much. */
 #include <math.h>
 #include <string.h>
 
@@ -16,38 +19,52 @@
 #include "forecast/scalar_priv.h"
 #include "forecast/state_priv.h"
 
-static const float TRACK_STEP = 0.01f, TRACK_MORE = 0.3f; /* spreads per miss; more while coverage is off */
+static const float TRACK_STEP = 0.01f,
+                   TRACK_MORE = 0.3f; /* spreads per miss; more while coverage is off */
 static const float SLOT_STEP = 0.2f, PHASE_STEP = 0.15f; /* spreads per miss, per slot and minute */
+static const float TRACK_SHARE = 0.15f; /* of a wide bound, where that is more than a spread */
 static const float MISS_RATE = 0.003f;
+static const float SURPRISE = 50; /* one error counts at most this many mean ones */
 static const float KEEP_BOUND = 0.9999f;
 static const float REGRET_CAP = 30;
 static const float FAST = 0.2f, SLOW = 0.008f, SLOT_RATE = 0.2f, PHASE_RATE = 0.03f;
 static const float KEEP_PER_DAY = 0.97f;
-static const double GROW = 1.0007;     /* weight of a newer error over an older: 1/e in 4000 points */
-static const float REACH = 60, BEND = 4; /* scaled errors are binned by asinh(BEND u), |u| <= REACH */
+static const double GROW = 1.0007; /* weight of a newer error over an older: 1/e in 5 days */
+static const float REACH = 60,
+                   BEND = 4; /* scaled errors are binned by +-log(1 + BEND |u|), |u| <= REACH */
+static const float SLOT_REACH =
+    8; /* a wild load of last week opens its slot at most this many usual widths */
 enum { WARM_ERRORS = 20, SPREAD_ERRORS = 50, TRACK_ERRORS = 200 };
+
+static void start_bound(struct interval *v, int b)
+{
+    v->bin[b] = BINS / 2;
+    v->inside[b] = (float)(b >= BOUND_HI80 ? bound_prob[b] : 1 - bound_prob[b]);
+}
 
 void interval_init(struct interval *v)
 {
     v->weight = 1;
     for (int b = 0; b < BOUNDS; b++)
-        {v->bin[b] = BINS / 2; v->inside[b] = (float)(b >= BOUND_HI80 ? bound_prob[b] : 1 - bound_prob[b]);}
+        start_bound(v, b);
 }
 
 void interval_edges(float edge[BINS + 1])
 {
     for (int k = 0; k <= BINS; k++) {
-        double a = (2.0 * k / BINS - 1) * asinh((double)(BEND * REACH));
-        edge[k] = (float)(sinh(a) / (double)BEND);
+        double a = (2.0 * k / BINS - 1) * log((double)(1 + BEND * REACH));
+        edge[k] = (float)copysign((exp(fabs(a)) - 1) / (double)BEND, a);
     }
 }
 
-/* ---- histogram ------------------------------------------------------------------------------------ */
+/* ---- histogram
+ * ------------------------------------------------------------------------------------ */
 
 static int bin_of(float u)
 {
-    float a = asinhf(BEND * u) / asinhf(BEND * REACH);
-    int b = (int)((a + 1) * (BINS / 2));
+    static const float PER_LOG = BINS / 2 / 5.4847970f; /* log(1 + BEND REACH) */
+    float a = logf(1 + BEND * fabsf(u)) * PER_LOG;
+    int b = BINS / 2 + (int)floorf(u < 0 ? -a : a);
     return b < 0 ? 0 : b >= BINS ? BINS - 1 : b;
 }
 
@@ -99,7 +116,8 @@ static float histogram_read(const struct interval *v, const float *edge, int b)
     return edge[k] + (float)in * (edge[k + 1] - edge[k]);
 }
 
-/* ---- learning ------------------------------------------------------------------------------------- */
+/* ---- learning
+ * ------------------------------------------------------------------------------------- */
 
 static void learn_bound(struct interval *v, const struct said *s, int b, float load)
 {
@@ -139,10 +157,13 @@ void interval_learn(struct interval *v, const struct said *s, float load, float 
     if (v->seen > WARM_ERRORS)
         histogram_add(v, err / s->spread);
     if (v->seen > SPREAD_ERRORS) {
-        ridge_add(v->a, v->b, s->z, SCALE_STRIDE, 1, logf(miss + 2 * grain(v, mean_load)));
+        ridge_add(v->a, v->b, s->z, SCALE_FEATURES, SCALE_STRIDE, 1,
+                  logf(miss + 2 * grain(v, mean_load)));
         v->rows++;
     }
     float first = 1 / (float)v->seen;
+    if (v->seen > WARM_ERRORS)
+        miss = min_f(miss, SURPRISE * v->slow + grain(v, mean_load));
     v->fast += max_f(FAST, first) * (miss - v->fast);
     v->slow += max_f(SLOW, first) * (miss - v->slow);
     v->slot[s->slot] += SLOT_RATE * (miss - v->slot[s->slot]);
@@ -152,18 +173,22 @@ void interval_learn(struct interval *v, const struct said *s, float load, float 
 void interval_day(struct interval *v, double alpha)
 {
     if (v->rows > DAY)
-        v->fitted |= ridge_solve(v->a, v->b, SCALE_STRIDE, alpha / (double)v->rows, v->w);
-    ridge_fade(v->a, v->b, SCALE_STRIDE, KEEP_PER_DAY);
+        v->fitted |=
+            ridge_solve(v->a, v->b, SCALE_FEATURES, SCALE_STRIDE, alpha / (double)v->rows, v->w);
+    ridge_fade(v->a, v->b, SCALE_FEATURES, SCALE_STRIDE, KEEP_PER_DAY);
     v->rows *= KEEP_PER_DAY;
 }
 
-/* ---- bounds --------------------------------------------------------------------------------------- */
+/* ---- bounds
+ * --------------------------------------------------------------------------------------- */
 
-static void fill_spread(const struct forecaster *f, int level, const struct origin *o, struct said *s)
+static void fill_spread(const struct forecaster *f, int level, const struct origin *o,
+                        struct said *s)
 {
     const struct interval *v = &f->interval[level];
     float mean_load = f->window.mean, d = grain(v, mean_load);
-    int k = s->slot, before = (k + SLOTS_PER_DAY - 1) % SLOTS_PER_DAY, after = (k + 1) % SLOTS_PER_DAY;
+    int k = s->slot, before = (k + SLOTS_PER_DAY - 1) % SLOTS_PER_DAY,
+        after = (k + 1) % SLOTS_PER_DAY;
     float slot = 0.5f * v->slot[k] + 0.25f * (v->slot[before] + v->slot[after]);
     const float raw[SCALE_FEATURES - 1] = {
         v->fast + d,
@@ -200,23 +225,28 @@ static float mix_bound(const struct interval *v, int b, const float *expert)
     return all > 0 ? sum / all : expert[0];
 }
 
-static void fill_bound(const struct forecaster *f, int level, const struct slot_stats *slot, int b, struct said *s)
+static void fill_bound(const struct forecaster *f, int level, const struct slot_stats *slot, int b,
+                       struct said *s)
 {
     const struct interval *v = &f->interval[level];
     float *e = s->bound_expert[b];
     float c = 0.02f * f->window.mean + 1e-9f;
     e[0] = s->mean + s->spread * histogram_read(v, f->bin_edge, b);
     e[1] = e[2] = e[0];
-    e[3] = s->mean + s->spread * (histogram_read(v, f->bin_edge, b) + v->slot_shift[s->slot][b] + v->phase_shift[s->phase][b]);
+    e[3] = s->mean + s->spread * (histogram_read(v, f->bin_edge, b) + v->slot_shift[s->slot][b] +
+                                  v->phase_shift[s->phase][b]);
     if (!isnan(slot->bound[b])) {
         e[1] = slot->bound[b];
-        e[2] = s->mean + (slot->bound[b] - slot->median_all) * (s->mean + c) / (slot->median_all + c);
+        e[2] =
+            s->mean + (slot->bound[b] - slot->median_all) * (s->mean + c) / (slot->median_all + c);
     }
+    float reach = SLOT_REACH * (e[0] > s->mean ? e[0] - s->mean : s->mean - e[0]);
     for (int k = 0; k < BOUND_EXPERTS; k++)
-        e[k] = max_f(e[k], 0);
+        e[k] = max_f(clamp_f(e[k], s->mean - reach, s->mean + reach), 0);
     s->bound_mixed[b] = mix_bound(v, b, e);
-    float at = max_f(s->bound_mixed[b] + s->spread * v->shift[b], 0);
-    s->bound[b] = at;
+    float half =
+        s->bound_mixed[b] > s->mean ? s->bound_mixed[b] - s->mean : s->mean - s->bound_mixed[b];
+    s->bound[b] = max_f(s->bound_mixed[b] + max_f(s->spread, TRACK_SHARE * half) * v->shift[b], 0);
 }
 
 void interval_fill(const struct forecaster *f, int level, const struct origin *o, struct said *s)
@@ -239,7 +269,8 @@ void interval_fill(const struct forecaster *f, int level, const struct origin *o
     for (int b = 0; b < BOUNDS; b++)
         fill_bound(f, level, slot, b, s);
     if (s->bound[BOUND_LO80] > s->bound[BOUND_HI80])
-        s->bound[BOUND_LO80] = s->bound[BOUND_HI80] = 0.5f * (s->bound[BOUND_LO80] + s->bound[BOUND_HI80]);
+        s->bound[BOUND_LO80] = s->bound[BOUND_HI80] =
+            0.5f * (s->bound[BOUND_LO80] + s->bound[BOUND_HI80]);
     s->bound[BOUND_LO95] = min_f(s->bound[BOUND_LO95], s->bound[BOUND_LO80]);
     s->bound[BOUND_HI95] = max_f(s->bound[BOUND_HI95], s->bound[BOUND_HI80]);
 }

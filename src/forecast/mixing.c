@@ -1,7 +1,8 @@
-/* Online mixing of experts (Gaillard, Stoltz & van Erven, "A second-order bound with excess losses", 2014,
- * ML-Poly): an expert weighs regret / (1 + squares) while its regret is positive.  Regrets are linearised
- * absolute losses.  Three mixers forget at different speeds; a fourth picks among them and persistence, so that
- * where nothing beats persistence little is lost.  Losses arrive with the horizon's delay. */
+/* Online mixing of experts (Gaillard, Stoltz & van Erven, "A second-order bound with excess
+ * losses", 2014, ML-Poly): an expert weighs regret / (1 + squares) while its regret is positive.
+ * Regrets are linearised absolute losses.  Three mixers forget at different speeds; a fourth picks
+ * among them and persistence, so that where nothing beats persistence little is lost.  Losses
+ * arrive with the horizon's delay. */
 #include <assert.h>
 #include <string.h>
 
@@ -9,11 +10,11 @@
 #include "forecast/state_priv.h"
 
 static const float KEEP[RATES] = {0.9997f, 0.999f, 0.99f}; /* per point: 12 days, 3.5 days, 8 h */
-static const float CHOICE_KEEP = 0.999f;
+static const float CHOICE_KEEP = 0.9998f;
 static const float REGRET_CAP = 5; /* in typical steps: one burst does not decide */
 
-static void learn(float *restrict regret, float *restrict square, const float *restrict expert, int n, float said,
-                  float load, float scale, float keep)
+static void learn(float *restrict regret, float *restrict square, const float *restrict expert,
+                  int n, float said, float load, float scale, float keep)
 {
     float sign = said > load ? 1 : said < load ? -1 : 0;
     float unit = sign / scale;
@@ -27,8 +28,10 @@ static void learn(float *restrict regret, float *restrict square, const float *r
 void mixing_learn(struct mixing *m, const struct said *s, float load, float scale)
 {
     for (int k = 0; k < RATES; k++)
-        learn(m->rate[k].regret, m->rate[k].square, s->expert, EXPERTS, s->choice[k], load, scale, KEEP[k]);
-    learn(m->choice_regret, m->choice_square, s->choice, CHOICES, s->mixed, load, scale, CHOICE_KEEP);
+        learn(m->rate[k].regret, m->rate[k].square, s->expert, EXPERTS, s->choice[k], load, scale,
+              KEEP[k]);
+    learn(m->choice_regret, m->choice_square, s->choice, CHOICES, s->mixed, load, scale,
+          CHOICE_KEEP);
 }
 
 /* Weights summing to 1: all on the last point while no expert has shown anything. */
@@ -70,7 +73,8 @@ void mixing_fill(const struct mixing *m, struct said *s)
 {
     float w[EXPERTS], choice[CHOICES];
     static_assert(EXPERTS == 16, "sum_16");
-    for (int k = RATES - 1; k >= 0; k--) { /* the slowest last: its weights serve the disagreement */
+    for (int k = RATES - 1; k >= 0;
+         k--) { /* the slowest last: its weights serve the disagreement */
         weigh_experts(&m->rate[k], w);
         s->choice[k] = dot_experts(w, s->expert);
     }

@@ -5,25 +5,25 @@
 
 #include "base/err.h"
 
-void ridge_fade(float *a, float *b, int n, float keep)
+void ridge_fade(float *a, float *b, int n, int stride, float keep)
 {
-    for (int i = 0; i < n * n; i++)
+    for (int i = 0; i < n * stride; i++)
         a[i] *= keep;
     for (int i = 0; i < n; i++)
         b[i] *= keep;
 }
 
-bool ridge_solve(const float *a, const float *b, int n, double alpha_per_row, float *w)
+bool ridge_solve(const float *a, const float *b, int n, int stride, double alpha_per_row, float *w)
 {
     double m[RIDGE_MAX * RIDGE_MAX], v[RIDGE_MAX], scale[RIDGE_MAX];
     ASSERT(n <= RIDGE_MAX);
     for (int i = 0; i < n; i++) {
-        double d = (double)a[i * n + i];
+        double d = (double)a[i * stride + i];
         scale[i] = d > 1e-20 ? 1 / sqrt(d) : 0; /* an unused column keeps weight 0 */
     }
     for (int i = 0; i < n; i++) {
         for (int j = 0; j < n; j++)
-            m[i * n + j] = scale[i] * scale[j] * (double)a[i * n + j];
+            m[i * n + j] = scale[i] * scale[j] * (double)a[i * stride + j];
         m[i * n + i] = (scale[i] > 0 ? 1 : 0) + alpha_per_row + (scale[i] > 0 ? 0 : 1);
         v[i] = scale[i] * (double)b[i];
     }

@@ -1,8 +1,8 @@
 /* scalar_priv.h - small float helpers that compile to single instructions and vectors.
  *
- * fmaxf() and fminf() must treat NaN specially and stay library calls; these return b when a comparison
- * with NaN fails, which callers rule out.  sum_16 adds in a fixed tree, so it may use vectors and still
- * gives the same bits everywhere. */
+ * fmaxf() and fminf() must treat NaN specially and stay library calls; these return b when a
+ * comparison with NaN fails, which callers rule out.  sum_16 adds in a fixed tree, so it may use
+ * vectors and still gives the same bits everywhere. */
 #ifndef FORECAST_SCALAR_PRIV_H
 #define FORECAST_SCALAR_PRIV_H
 

@@ -22,10 +22,11 @@ void forecast_score_add(struct forecast_score *s, const struct forecast_bounds *
     s->abs_load += fabs(load);
     if (isnan(f->lo80))
         return;
-    double lo80 = (double)f->lo80, hi80 = (double)f->hi80, lo95 = (double)f->lo95, hi95 = (double)f->hi95;
+    double lo80 = (double)f->lo80, hi80 = (double)f->hi80, lo95 = (double)f->lo95,
+           hi95 = (double)f->hi95;
     s->n_bounds++;
-    s->pinball += 0.25 * (pinball(0.025, lo95, load) + pinball(0.1, lo80, load) + pinball(0.9, hi80, load) +
-                          pinball(0.975, hi95, load));
+    s->pinball += 0.25 * (pinball(0.025, lo95, load) + pinball(0.1, lo80, load) +
+                          pinball(0.9, hi80, load) + pinball(0.975, hi95, load));
     s->interval80 += interval_score(lo80, hi80, 0.2, load);
     s->interval95 += interval_score(lo95, hi95, 0.05, load);
     s->in80 += load >= lo80 && load <= hi80;

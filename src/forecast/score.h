@@ -1,4 +1,5 @@
-/* score.h - how good forecasts were: sums from which WAPE, pinball loss, interval score and coverage follow.
+/* score.h - how good forecasts were: sums from which WAPE, pinball loss, interval score and
+ * coverage follow.
  *
  *     WAPE             sum |y - mean| / sum |y|
  *     pinball          mean over the quantiles 2.5, 10, 90, 97.5 % of (p - [y < q]) (y - q)
@@ -11,10 +12,10 @@
 #include <stdint.h>
 
 struct forecast_score {
-    int64_t n;          /* means scored */
-    int64_t n_bounds;   /* of them with bounds */
+    int64_t n;        /* means scored */
+    int64_t n_bounds; /* of them with bounds */
     double abs_err, abs_load;
-    double err;         /* signed: mean - load */
+    double err; /* signed: mean - load */
     double pinball;
     double interval80, interval95;
     int64_t in80, in95;
@@ -28,7 +29,7 @@ struct forecast_bounds {
 void forecast_score_add(struct forecast_score *s, const struct forecast_bounds *f, float load);
 /* All NaN while nothing was scored. */
 double forecast_wape(const struct forecast_score *s);
-double forecast_bias(const struct forecast_score *s); /* sum (mean - load) / sum |load| */
+double forecast_bias(const struct forecast_score *s);    /* sum (mean - load) / sum |load| */
 double forecast_pinball(const struct forecast_score *s); /* unit of the load */
 double forecast_interval80(const struct forecast_score *s);
 double forecast_interval95(const struct forecast_score *s);

@@ -15,7 +15,8 @@ static int64_t floor_to_point(int64_t t)
     return t - (r < 0 ? r + FORECAST_POINT_US : r);
 }
 
-/* The point a sample belongs to: where it starts, or, when longer than a point, the last one it covers. */
+/* The point a sample belongs to: where it starts, or, when longer than a point, the last one it
+ * covers. */
 static int64_t point_of(const struct history *h, int64_t i)
 {
     int64_t t = h->start_us + i * h->step_us;
@@ -28,18 +29,21 @@ static enum err_code check(const struct history *h, enum field field, struct err
     if (!h->col[field] || h->n <= 0)
         return err_set(e, ERR_MISSING, "the history has no %s", name);
     if (h->step_us > MAX_STEP_US)
-        return err_set(e, ERR_RANGE, "a step of %.3g min is too coarse to forecast; 15 min is the most",
+        return err_set(e, ERR_RANGE,
+                       "a step of %.3g min is too coarse to forecast; 15 min is the most",
                        (double)h->step_us / (double)US_PER_MIN);
     for (int64_t i = 0; i < h->n; i++) {
         double v = (double)h->col[field][i];
         if (!isnan(v) && !(v >= 0 && v <= 1e30))
-            return err_set(e, ERR_RANGE, "%s: sample %lld: %g is outside [0, 1e30]", name, (long long)i, v);
+            return err_set(e, ERR_RANGE, "%s: sample %lld: %g is outside [0, 1e30]", name,
+                           (long long)i, v);
     }
     return ERR_OK;
 }
 
 /* Means of present samples; sum and count are [n] and zeroed. */
-static void add_up(const struct history *h, const float *col, int64_t start_us, double *sum, int32_t *count)
+static void add_up(const struct history *h, const float *col, int64_t start_us, double *sum,
+                   int32_t *count)
 {
     for (int64_t i = 0; i < h->n; i++) {
         if (isnan(col[i]) || (h->barred && h->barred[i]))
@@ -50,8 +54,8 @@ static void add_up(const struct history *h, const float *col, int64_t start_us, 
     }
 }
 
-enum err_code forecast_series_new(const struct history *h, enum field field, struct forecast_series *out,
-                                  struct err *e)
+enum err_code forecast_series_new(const struct history *h, enum field field,
+                                  struct forecast_series *out, struct err *e)
 {
     *out = (struct forecast_series){0};
     enum err_code rc = check(h, field, e);
@@ -60,7 +64,8 @@ enum err_code forecast_series_new(const struct history *h, enum field field, str
     int64_t start = point_of(h, 0);
     int64_t n = (point_of(h, h->n - 1) - start) / FORECAST_POINT_US + 1;
     if (n > MAX_POINTS)
-        return err_set(e, ERR_LIMIT, "%lld five-minute points are more than 50 years", (long long)n);
+        return err_set(e, ERR_LIMIT, "%lld five-minute points are more than 50 years",
+                       (long long)n);
     double *sum = try_zero((size_t)n, sizeof *sum);
     int32_t *count = try_zero((size_t)n, sizeof *count);
     float *y = try_zero((size_t)n, sizeof *y);
@@ -95,7 +100,8 @@ void forecast_series_free(struct forecast_series *s)
 }
 
 enum err_code forecast_series_push(struct forecaster *f, const struct forecast_series *s,
-                                   const struct calendar *cal, int64_t from, int64_t to, struct err *e)
+                                   const struct calendar *cal, int64_t from, int64_t to,
+                                   struct err *e)
 {
     ASSERT(from >= 0 && to <= s->n);
     for (int64_t i = from; i < to; i++) {

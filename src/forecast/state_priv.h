@@ -1,7 +1,7 @@
 /* state_priv.h - the whole state of a forecaster: plain memory, fixed size.
  *
- * `origin` remembers what was said at the last 8 points, so that each forecast can be scored, and learnt from,
- * when its time has come: level 0..2 after 1..3 points, level 3 after 6. */
+ * `origin` remembers what was said at the last 8 points, so that each forecast can be scored, and
+ * learnt from, when its time has come: level 0..2 after 1..3 points, level 3 after 6. */
 #ifndef FORECAST_STATE_PRIV_H
 #define FORECAST_STATE_PRIV_H
 
@@ -18,7 +18,7 @@ enum {
     SCALE_STRIDE = 16,
     BOUND_EXPERTS = 4,
     BINS = 256,
-    PHASES = 12,         /* 5-min points of an hour */
+    PHASES = 12, /* 5-min points of an hour */
     ORIGINS = 8
 };
 extern const int level_first[LEVELS], level_last[LEVELS]; /* points ahead a level averages */
@@ -51,10 +51,10 @@ enum expert {
 /* Per level: least absolute deviations by reweighted ridge, in log load over the newest point. */
 struct regression {
     float a[FEATURES * FEATURES], b[FEATURES]; /* ridge_priv.h */
-    float w[FEATURES], next[FEATURES]; /* in use; fitted, waiting out its 24 h */
-    float mad;                         /* mean |residual| of w */
-    float rows;                        /* effective rows in the sums */
-    int32_t seen;                      /* rows ever, capped */
+    float w[FEATURES], next[FEATURES];         /* in use; fitted, waiting out its 24 h */
+    float mad;                                 /* mean |residual| of w */
+    float rows;                                /* effective rows in the sums */
+    int32_t seen;                              /* rows ever, capped */
     bool has_next;
 };
 
@@ -78,20 +78,21 @@ struct levels {
 
 /* Per level: spread model, distribution of scaled errors, and the tracker that keeps coverage. */
 struct interval {
-    float fast, slow;            /* exponential means of |error| */
+    float fast, slow; /* exponential means of |error| */
     float slot[SLOTS_PER_DAY], phase[PHASES];
-    float a[SCALE_STRIDE * SCALE_STRIDE], b[SCALE_STRIDE]; /* log |error| on scale features */
+    float a[SCALE_FEATURES * SCALE_STRIDE], b[SCALE_STRIDE]; /* log |error| on scale features */
     float w[SCALE_STRIDE];
     bool fitted;
     float rows;
     int32_t seen;
     double mass[BINS], total, weight; /* errors over spread, fading */
-    int32_t bin[BOUNDS];         /* where each quantile lies, and the mass below that bin */
+    int32_t bin[BOUNDS];              /* where each quantile lies, and the mass below that bin */
     double below[BOUNDS];
     float regret[BOUNDS][BOUND_EXPERTS], square[BOUNDS][BOUND_EXPERTS];
-    float shift[BOUNDS];         /* tracker, in spreads */
-    float slot_shift[SLOTS_PER_DAY][BOUNDS], phase_shift[PHASES][BOUNDS]; /* of the fourth bound expert */
-    float inside[BOUNDS];        /* recent share of loads on the inner side */
+    float shift[BOUNDS]; /* tracker, in spreads */
+    float slot_shift[SLOTS_PER_DAY][BOUNDS],
+        phase_shift[PHASES][BOUNDS]; /* of the fourth bound expert */
+    float inside[BOUNDS];            /* recent share of loads on the inner side */
 };
 
 /* What was said of one level at one origin. */
@@ -110,7 +111,7 @@ struct said {
 
 struct origin {
     float y, log_y;
-    bool trains; /* a present point within the last 15 min */
+    bool fresh;  /* made at a present point */
     bool counts; /* history was long enough to be used */
     struct said said[LEVELS];
 };

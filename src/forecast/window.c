@@ -5,6 +5,8 @@
 
 const double bound_prob[BOUNDS] = {0.025, 0.10, 0.90, 0.975};
 
+static const double WILD = 20; /* a single load counts at most this many times the mean */
+
 enum { FLAG_MISSING = 1, FLAG_REST = 2, SLOT_SAMPLES = WINDOW_DAYS * SLOT_POINTS };
 
 int window_slot(const struct window *w, int q)
@@ -142,11 +144,13 @@ static void forget_profile(struct window *w)
         }
 }
 
-/* Mean load over about 14 days and, hourly on the first day, daily later, the offset of the logarithm. */
+/* Mean load over about 14 days and, hourly on the first day, daily later, the offset of the
+ * logarithm. */
 static void update_level(struct window *w, float value, int64_t i)
 {
     if (!isnan(value)) {
-        w->sum += value;
+        bool wild = w->count > DAY && (double)value > WILD * w->sum / w->count;
+        w->sum += wild ? WILD * w->sum / w->count : (double)value;
         w->count++;
         w->peak = fmaxf(value, w->peak * 0.99966f); /* half in a week */
         w->level_slow = w->count <= 1 ? value : w->level_slow + 0.01f * (value - w->level_slow);

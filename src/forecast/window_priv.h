@@ -1,9 +1,9 @@
 /* window_priv.h - the last 14 days of points and the daily profile read off them.
  *
- * Points are counted from 0 and live in a ring; index i is valid for i in (n - RING, n).  A missing point carries the
- * last value forward and a flag.  The profile is refreshed as its slots come into view (30 min ahead), so
- * that work is spread over the day.  Days are matched by local time: a clock change is remembered and
- * shifts the look-back across it. */
+ * Points are counted from 0 and live in a ring; index i is valid for i in (n - RING, n).  A missing
+ * point carries the last value forward and a flag.  The profile is refreshed as its slots come into
+ * view (30 min ahead), so that work is spread over the day.  Days are matched by local time: a
+ * clock change is remembered and shifts the look-back across it. */
 #ifndef FORECAST_WINDOW_PRIV_H
 #define FORECAST_WINDOW_PRIV_H
 
@@ -29,7 +29,7 @@ extern const double bound_prob[BOUNDS];
 
 /* Of one 15-min slot over the last 14 days; NaN without samples. */
 struct slot_stats {
-    float median;        /* of days of the same kind, of all days when there are too few */
+    float median; /* of days of the same kind, of all days when there are too few */
     float median_all;
     float bound[BOUNDS]; /* quantiles, all days */
     float p95;           /* as median */
@@ -45,20 +45,20 @@ struct window {
     float y[RING], log_y[RING]; /* log(y + log_shift) */
     uint8_t flags[RING];
     int64_t n;
-    int64_t time_us;            /* start of the newest point */
-    int64_t shift_at;           /* first point after the last clock change */
-    int32_t shift_by;           /* points the clock then jumped ahead */
-    int32_t five;               /* 5-min point of the local day, newest */
+    int64_t time_us;  /* start of the newest point */
+    int64_t shift_at; /* first point after the last clock change */
+    int32_t shift_by; /* points the clock then jumped ahead */
+    int32_t five;     /* 5-min point of the local day, newest */
     int32_t weekday;
-    bool rest;                  /* newest point lies on a day of rest */
-    int32_t since_seen;         /* points since the last present one */
+    bool rest;          /* newest point lies on a day of rest */
+    int32_t since_seen; /* points since the last present one */
     double sum, count;
-    float mean;                 /* of the load, over about 14 days */
+    float mean; /* of the load, over about 14 days */
     float log_shift;
-    float peak;                 /* largest load, fading with a half-life of a week */
-    float level_slow;           /* exponential mean, 100 points */
+    float peak;                               /* largest load, fading with a half-life of a week */
+    float level_slow;                         /* exponential mean, 100 points */
     struct slot_stats slot[2][SLOTS_PER_DAY]; /* [rest] */
-    struct ahead ahead[8];      /* by index & 7, for newest .. newest + AHEAD */
+    struct ahead ahead[8];                    /* by index & 7, for newest .. newest + AHEAD */
     int32_t peak_slot[2];
 };
 
@@ -96,8 +96,8 @@ static inline const struct ahead *window_ahead(const struct window *w, int64_t i
 {
     return &w->ahead[i & 7];
 }
-/* Slot of the local day at newest + q points, and whether that is a day of rest (a holiday that starts at
- * the coming midnight is not known). */
+/* Slot of the local day at newest + q points, and whether that is a day of rest (a holiday that
+ * starts at the coming midnight is not known). */
 int window_slot(const struct window *w, int q);
 bool window_rest(const struct window *w, int q);
 /* Hours until the middle of the usual busiest hour, 0..24. */

@@ -1,8 +1,9 @@
-/* shared_series.h - the 22 public series with at least 14 days at 15 min or finer, as 5-minute points.
+/* shared_series.h - the 22 public series with at least 14 days at 15 min or finer, as 5-minute
+ * points.
  *
- * A reader of just these files, so that the test does not depend on the importers.  Known faults of the
- * sources are masked as their README says: twitter's last 29 minutes of a day, Helios' empty 2020-05-10,
- * Philly's zeros. */
+ * A reader of just these files, so that the test does not depend on the importers.  Known faults of
+ * the sources are masked as their README says: twitter's last 29 minutes of a day, Helios' empty
+ * 2020-05-10, Philly's zeros. */
 #ifndef TESTS_UNIT_FORECAST_SHARED_SERIES_H
 #define TESTS_UNIT_FORECAST_SHARED_SERIES_H
 

@@ -65,7 +65,8 @@ static double value(const char *line, int64_t t, int k)
     if (FILES[k].also)
         v += column(line, FILES[k].also);
     bool twitter_hole = strncmp(FILES[k].name, "twitter", 7) == 0 && t / 60 % 1440 >= 1411;
-    bool helios_hole = strncmp(FILES[k].name, "helios", 6) == 0 && strncmp(line, "2020-05-10", 10) == 0;
+    bool helios_hole =
+        strncmp(FILES[k].name, "helios", 6) == 0 && strncmp(line, "2020-05-10", 10) == 0;
     bool philly_hole = strncmp(FILES[k].name, "philly", 6) == 0 && v == 0;
     return twitter_hole || helios_hole || philly_hole ? NAN : v;
 }
@@ -99,7 +100,8 @@ void shared_series_load(const char *data_dir, int k, struct forecast_series *out
     }
     (void)fclose(f);
     int need = second - first >= 300 ? 1 : 3;
-    *out = (struct forecast_series){.start_us = start * FORECAST_POINT_US, .n = n, .y = mem_zero((size_t)n, 4)};
+    *out = (struct forecast_series){
+        .start_us = start * FORECAST_POINT_US, .n = n, .y = mem_zero((size_t)n, 4)};
     for (int64_t i = 0; i < n; i++) {
         out->y[i] = count[i] >= need ? (float)(sum[i] / count[i]) : NAN;
         out->n_missing += count[i] < need;

@@ -22,15 +22,17 @@ static void print_row(const char *name, const struct backtest_horizon *h)
     printf("%-24.24s %6.2f", name, 100 * forecast_wape(&h->own));
     for (int b = 0; b < BASELINE_COUNT; b++)
         printf(" %6.2f", 100 * forecast_wape(&h->baseline[b]));
-    printf(" %6.1f  %5.1f %5.1f  %5.3f %5.3f  %5.3f\n", 100 * h->gain_frac, 100 * forecast_cover80(&h->own),
-           100 * forecast_cover95(&h->own), forecast_interval80(&h->own) / forecast_interval80(&h->slot),
+    printf(" %6.1f  %5.1f %5.1f  %5.3f %5.3f  %5.3f\n", 100 * h->gain_frac,
+           100 * forecast_cover80(&h->own), 100 * forecast_cover95(&h->own),
+           forecast_interval80(&h->own) / forecast_interval80(&h->slot),
            forecast_interval95(&h->own) / forecast_interval95(&h->slot),
            forecast_pinball(&h->own) / forecast_pinball(&h->slot));
 }
 
 static void print_head(int horizon)
 {
-    printf("\n%s; WAPE %%, gain over the best baseline %%, coverage %%, interval scores and pinball over same-slot\n"
+    printf("\n%s; WAPE %%, gain over the best baseline %%, coverage %%, interval scores and "
+           "pinball over same-slot\n"
            "%-24s %6s",
            backtest_horizon_name(horizon), "", "own");
     for (int b = 0; b < BASELINE_COUNT; b++)
@@ -64,8 +66,8 @@ TEST(shared_series_are_forecast_better_than_the_best_baseline_with_honest_interv
             is95 += log(forecast_interval95(&at->own)) / SHARED_SERIES;
             loss = fmin(loss, at->gain_frac);
         }
-        printf("median gain %.2f %%; mean log WAPE %.4f, is80 %.4f, is95 %.4f\n", 100 * median(gain, SHARED_SERIES), own,
-               is80, is95);
+        printf("median gain %.2f %%; mean log WAPE %.4f, is80 %.4f, is95 %.4f\n",
+               100 * median(gain, SHARED_SERIES), own, is80, is95);
         assert_true(median(gain, SHARED_SERIES) >= 0.05);
     }
     for (int k = 0; k < SHARED_SERIES; k++) {
@@ -75,5 +77,6 @@ TEST(shared_series_are_forecast_better_than_the_best_baseline_with_honest_interv
         assert_near(forecast_cover95(&at->own), 0.95, 0.02, 0);
         assert_true(forecast_interval80(&at->own) < forecast_interval80(&at->slot));
         assert_true(forecast_interval95(&at->own) < forecast_interval95(&at->slot));
+        assert_true(forecast_pinball(&at->own) < forecast_pinball(&at->slot));
     }
 }
