@@ -1,3 +1,10 @@
+/* env.c - lanes of capacity environments.
+ *
+ * A step touches about 1.5 KB of a lane.  Kept together in one struct per lane that would be spread over 60 KB, for the
+ * simulator and the decision reserve room for 4096 units and for every policy's memory; a few dozen
+ * lanes would then miss the caches and the TLB at each step.  So each part has an array of its own: `lane` and
+ * `sim` are packed, `state` is as large as decide/ needs it.  The configuration is one for all lanes, unless
+ * an outlook gives each its own network workspace. */
 #include "train/env.h"
 
 #include <math.h>
@@ -21,11 +28,16 @@ struct lane_core {
 };
 
 struct lane {
-    struct lane_core core;
-    struct capacity_config cfg; /* its own copy: the outlook's workspace belongs to one thread */
-    struct outlook outlook;     /* net borrowed from the shared one */
-    struct capacity_state state;
-    struct capsim sim;
+    _Alignas(64) struct lane_core core;
+    const struct capacity_config *cfg; /* env.cfg, or the lane's own with an outlook */
+    struct capacity_state *state;      /* in env.state */
+    struct capsim *sim;                /* in env.sim */
+};
+
+/* A configuration with an outlook: its workspace belongs to one thread, so each lane has one. */
+struct lane_outlook {
+    struct capacity_config cfg;
+    struct outlook outlook; /* net borrowed from the shared one */
 };
 
 struct capacity_env {
@@ -33,7 +45,11 @@ struct capacity_env {
     struct chance *const *chance;
     int n_chances;
     struct capacity_env_opts o;
-    struct lane *lane;
+    struct capacity_config cfg;
+    struct lane *lane;            /* [n_lanes] */
+    struct capacity_state *state; /* [n_lanes] */
+    unsigned char *sim;           /* [n_lanes] of capsim_bytes() */
+    struct lane_outlook *outlook; /* [n_lanes], NULL without an outlook */
 };
 
 struct capacity_env_opts capacity_env_opts_default(const struct world *w)
@@ -48,27 +64,31 @@ struct capacity_env_opts capacity_env_opts_default(const struct world *w)
     };
 }
 
-static void observe(const struct capacity_env *env, struct lane *l, float *obs, uint8_t *mask)
+/* obs NULL where nobody looks. */
+static void observe(const struct capacity_env *env, struct lane *l, float *obs)
 {
-    if (l->sim.step % env->w->point_steps == 0)
-        l->core.view.forecast = *chance_forecast(env->chance[l->core.chance], env->w, l->sim.step);
-    capacity_observe(&l->cfg, &l->core.view, &l->state, obs);
-    capacity_mask(&l->cfg, &l->core.view, &l->state, mask, l->core.units);
+    if (l->sim->step % env->w->point_steps == 0)
+        l->core.view.forecast = *chance_forecast(env->chance[l->core.chance], env->w, l->sim->step);
+    capacity_observe(l->cfg, &l->core.view, l->state, obs);
+}
+
+static void show(const struct capacity_env *env, struct lane *l, float *obs, uint8_t *mask)
+{
+    observe(env, l, obs);
+    capacity_mask(l->cfg, &l->core.view, l->state, mask, l->core.units);
 }
 
 static void advance(const struct capacity_env *env, struct lane *l, int proposed, struct capsim_out *out,
                     int *change)
 {
     struct capacity_plan plan;
-    capacity_commit(&l->cfg, &l->core.view, &l->state, proposed, &plan, NULL);
+    capacity_commit(l->cfg, &l->core.view, l->state, proposed, &plan, NULL);
     *change = plan.units - l->core.view.units_requested;
-    capsim_step(&l->sim, &env->w->sim, &env->w->trace, plan.units, &l->core.view, out);
+    capsim_step(l->sim, &env->w->sim, &env->w->trace, plan.units, &l->core.view, out);
 }
 
 static void start_episode(const struct capacity_env *env, struct lane *l)
 {
-    float obs[CAPACITY_OBS];
-    uint8_t mask[CAPACITY_ACTIONS];
     struct capsim_out out;
     int change;
     struct lane_core *c = &l->core;
@@ -79,13 +99,13 @@ static void start_episode(const struct capacity_env *env, struct lane *l)
     double draw = rng_unit(&c->rng), which = rng_unit(&c->rng);
     c->weight_latency = env->o.draw_weights && which < 0.5 ? pow(4, draw - 0.5) : 1;
     run_view_init(&c->view, env->w, c->weight_latency, 1);
-    capacity_state_init(&l->cfg, &l->state);
-    capsim_reset(&l->sim, &env->w->sim, &env->w->trace, env->chance[c->chance]->seed, start,
+    capacity_state_init(l->cfg, l->state);
+    capsim_reset(l->sim, &env->w->sim, &env->w->trace, env->chance[c->chance]->seed, start,
                  run_start_units(env->w, start), &c->view);
     c->view.forecast = *chance_forecast(env->chance[c->chance], env->w, start);
     for (int i = 0; i < WARM_STEPS; i++) {
-        observe(env, l, obs, mask);
-        int units = l->state.base_units >= 0 ? l->state.base_units : run_start_units(env->w, l->sim.step);
+        observe(env, l, NULL);
+        int units = l->state->base_units >= 0 ? l->state->base_units : run_start_units(env->w, l->sim->step);
         advance(env, l, units, &out, &change);
     }
 }
@@ -95,7 +115,7 @@ static void venv_reset(void *arg, int lane_begin, int lane_end, float *obs, uint
     struct capacity_env *env = arg;
     for (int i = lane_begin; i < lane_end; i++) {
         start_episode(env, &env->lane[i]);
-        observe(env, &env->lane[i], obs + (size_t)i * CAPACITY_OBS, mask + (size_t)i * CAPACITY_ACTIONS);
+        show(env, &env->lane[i], obs + (size_t)i * CAPACITY_OBS, mask + (size_t)i * CAPACITY_ACTIONS);
     }
 }
 
@@ -131,21 +151,21 @@ static void venv_step(void *arg, int lane_begin, int lane_end, const int32_t *ac
         int change;
         advance(env, l, l->core.units[action[i]], &what, &change);
         score(env, l, &what, change, &out->reward[i], &out->cost[i]);
-        observe(env, l, obs, mask);
+        show(env, l, obs, mask);
         out->end[i] = RL_RUNNING;
         if (--l->core.left > 0)
             continue;
         out->end[i] = RL_TRUNCATED;
         memcpy(out->final_obs + (size_t)i * CAPACITY_OBS, obs, CAPACITY_OBS * sizeof *obs);
         start_episode(env, l);
-        observe(env, l, obs, mask);
+        show(env, l, obs, mask);
     }
 }
 
 /* Blob: version, then per lane: core, simulator bytes, packed decision state. */
 static size_t lane_bytes(const struct capacity_env *env)
 {
-    return sizeof(struct lane_core) + capsim_bytes(&env->w->sim) + capacity_state_pack_size(&env->lane[0].cfg);
+    return sizeof(struct lane_core) + capsim_bytes(&env->w->sim) + capacity_state_pack_size(env->lane[0].cfg);
 }
 
 static size_t venv_save(const void *arg, void *buf, size_t cap)
@@ -162,8 +182,8 @@ static size_t venv_save(const void *arg, void *buf, size_t cap)
         const struct lane *l = &env->lane[i];
         size_t n_sim = capsim_bytes(&env->w->sim);
         memcpy(p, &l->core, sizeof l->core);
-        memcpy(p + sizeof l->core, &l->sim, n_sim);
-        capacity_state_pack(&l->cfg, &l->state, p + sizeof l->core + n_sim);
+        memcpy(p + sizeof l->core, l->sim, n_sim);
+        capacity_state_pack(l->cfg, l->state, p + sizeof l->core + n_sim);
         p += lane_bytes(env);
     }
     return need;
@@ -193,11 +213,11 @@ static enum err_code venv_load(void *arg, const void *buf, size_t n, struct err 
         struct lane *l = &env->lane[i];
         size_t n_sim = capsim_bytes(&env->w->sim);
         memcpy(&l->core, p, sizeof l->core);
-        memcpy(&l->sim, p + sizeof l->core, n_sim);
-        if (!core_sane(env, &l->core, &l->sim))
+        memcpy(l->sim, p + sizeof l->core, n_sim);
+        if (!core_sane(env, &l->core, l->sim))
             return err_set(e, ERR_PARSE, "environment state of lane %d is damaged", i);
-        enum err_code rc = capacity_state_unpack(&l->cfg, p + sizeof l->core + n_sim,
-                                                 capacity_state_pack_size(&l->cfg), &l->state, e);
+        enum err_code rc = capacity_state_unpack(l->cfg, p + sizeof l->core + n_sim,
+                                                 capacity_state_pack_size(l->cfg), l->state, e);
         if (rc)
             return err_wrap(e, "lane %d", i);
         p += lane_bytes(env);
@@ -205,18 +225,40 @@ static enum err_code venv_load(void *arg, const void *buf, size_t n, struct err 
     return ERR_OK;
 }
 
-static enum err_code lane_init(struct capacity_env *env, int i, const struct capacity_config *cfg, struct err *e)
+static enum err_code lane_init(struct capacity_env *env, int i, struct err *e)
 {
     struct lane *l = &env->lane[i];
     char name[32];
     (void)snprintf(name, sizeof name, "lane %d", i);
     l->core.rng = rng_stream(env->o.seed, name);
-    l->cfg = *cfg;
-    if (!cfg->outlook)
+    l->state = &env->state[i];
+    l->sim = (struct capsim *)(env->sim + (size_t)i * capsim_bytes(&env->w->sim));
+    l->cfg = &env->cfg;
+    if (!env->outlook)
         return ERR_OK;
-    l->outlook.net = cfg->outlook->net;
-    l->cfg.outlook = &l->outlook;
-    return nn_ws_new(l->outlook.net, &l->outlook.ws, e);
+    struct lane_outlook *own = &env->outlook[i];
+    own->cfg = env->cfg;
+    own->outlook.net = env->cfg.outlook->net;
+    own->cfg.outlook = &own->outlook;
+    l->cfg = &own->cfg;
+    return nn_ws_new(own->outlook.net, &own->outlook.ws, e);
+}
+
+static enum err_code lanes_new(struct capacity_env *env, struct err *e)
+{
+    size_t n = (size_t)env->o.n_lanes;
+    env->lane = try_zero_aligned(n, sizeof *env->lane);
+    env->state = try_zero_aligned(n, sizeof *env->state);
+    env->sim = try_zero_aligned(n, capsim_bytes(&env->w->sim));
+    env->outlook = env->cfg.outlook ? try_zero_aligned(n, sizeof *env->outlook) : NULL;
+    if (!env->lane || !env->state || !env->sim || (env->cfg.outlook && !env->outlook))
+        return err_set(e, ERR_NOMEM, "%zu lanes", n);
+    for (int i = 0; i < env->o.n_lanes; i++) {
+        enum err_code rc = lane_init(env, i, e);
+        if (rc)
+            return rc;
+    }
+    return ERR_OK;
 }
 
 enum err_code capacity_env_new(const struct world *w, struct chance *const *chance, int n_chances,
@@ -224,8 +266,7 @@ enum err_code capacity_env_new(const struct world *w, struct chance *const *chan
                                struct capacity_env **out, struct err *e)
 {
     struct capacity_env *env = mem_zero(1, sizeof *env);
-    enum err_code rc = ERR_OK;
-    *env = (struct capacity_env){.w = w, .chance = chance, .n_chances = n_chances, .o = *o};
+    *env = (struct capacity_env){.w = w, .chance = chance, .n_chances = n_chances, .o = *o, .cfg = *cfg};
     if (env->o.episode_steps <= 0)
         env->o.episode_steps = world_steps_per_day(w);
     int32_t room = o->to - o->from - WARM_STEPS - 1;
@@ -236,11 +277,7 @@ enum err_code capacity_env_new(const struct world *w, struct chance *const *chan
         return err_set(e, ERR_RANGE, "%d lanes, %d seeds, steps %d to %d: too little to learn from", o->n_lanes,
                        n_chances, o->from, o->to);
     }
-    env->lane = try_zero_aligned((size_t)o->n_lanes, sizeof *env->lane);
-    if (!env->lane)
-        rc = err_set(e, ERR_NOMEM, "%d lanes", o->n_lanes);
-    for (int i = 0; !rc && i < o->n_lanes; i++)
-        rc = lane_init(env, i, cfg, e);
+    enum err_code rc = lanes_new(env, e);
     if (rc) {
         capacity_env_free(env);
         return rc;
@@ -253,8 +290,11 @@ void capacity_env_free(struct capacity_env *env)
 {
     if (!env)
         return;
-    for (int i = 0; env->lane && i < env->o.n_lanes; i++)
-        nn_ws_free(env->lane[i].outlook.ws);
+    for (int i = 0; env->outlook && i < env->o.n_lanes; i++)
+        nn_ws_free(env->outlook[i].outlook.ws);
+    mem_free(env->outlook);
+    mem_free(env->sim);
+    mem_free(env->state);
     mem_free(env->lane);
     mem_free(env);
 }

@@ -206,7 +206,6 @@ static void bound_seed(size_t shard, int worker, void *arg)
     struct evaluate_result *r = b->r;
     const struct world *w = b->w;
     (void)worker;
-    int units0 = run_start_units(w, w->train_end);
     uint64_t seed = r->chance[shard]->seed;
     struct err *e = &b->err[shard];
     enum err_code rc = signal_check(e);
@@ -216,7 +215,7 @@ static void bound_seed(size_t shard, int worker, void *arg)
     r->oracle_plan[shard] = mem_zero((size_t)(w->n - w->train_end), sizeof(int16_t));
     struct oracle_result how;
     if (!rc)
-        rc = oracle_plan(&w->sim, &w->trace, seed, w->train_end, w->n, units0,
+        rc = oracle_plan(&w->sim, &w->trace, seed, w->train_end, w->n, run_start_units(w, w->train_end),
                          w->scenario->service.slo_violation_max, r->oracle_plan[shard], &how, e);
     struct run_opts o = run_opts_default(w);
     o.schedule = r->oracle_plan[shard];

@@ -14,7 +14,7 @@
 #include "train/evaluate.h"
 #include "train/tune.h"
 
-enum { CALIBRATE_EVALS = 20, CALIBRATE_SEEDS = 2, LANE_STEPS = 64 };
+enum { CALIBRATE_EVALS = 60, CALIBRATE_SEEDS = 2, CALIBRATE_REVERSALS = 1 /* per day */, LANE_STEPS = 64 };
 
 /* One training run. */
 struct learn {
@@ -70,6 +70,8 @@ static enum err_code calibrate(struct learn *l, struct outlook *held_out, struct
     t.evals = CALIBRATE_EVALS;
     t.n_seeds = CALIBRATE_SEEDS;
     t.outlook = held_out;
+    t.target = l->w->scenario->service.tune_violation_max;
+    t.reversals_max = CALIBRATE_REVERSALS;
     t.start.opt.outlook.budget_gain = 0;
     enum err_code rc = tune_front(l->w, l->chance, (int)l->o->seeds, &t, l->pool, f, e);
     const struct tune_point *p = rc ? NULL : tune_pick(f, l->w->scenario->service.tune_violation_max);

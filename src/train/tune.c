@@ -11,6 +11,9 @@
 /* Price of all steps violated, as a multiple of the cost of serving: from "hardly matters" to "never". */
 static const double prices[TUNE_PRICES] = {0.5, 2, 6, 16, 40, 100, 300, 1000};
 
+/* With a target: price of all steps violated beyond it. */
+static const double target_prices[] = {60, 200};
+
 enum { POOL_MAX = TUNE_PRICES * 512 };
 
 struct search {
@@ -36,6 +39,7 @@ struct tune_opts tune_opts_default(const struct world *w, const struct policy *p
         .evals = 60,
         .guarded = policy->guarded,
         .n_seeds = 1,
+        .reversals_max = INFINITY,
     };
     policy_use_default(&o.start, policy);
     return o;
@@ -71,6 +75,7 @@ static enum err_code measure(struct search *s, const struct policy_use *use, str
     struct capacity_config *cfg = mem_zero(1, sizeof *cfg);
     struct run_result *r = mem_zero(1, sizeof *r);
     struct run_day t = {0};
+    int64_t days = 0;
     enum err_code rc = world_config(s->w, use, s->o->guarded, cfg, &s->err);
     cfg->outlook = s->outlook.net ? &s->outlook : NULL;
     struct run_opts o = run_opts_default(s->w);
@@ -79,12 +84,14 @@ static enum err_code measure(struct search *s, const struct policy_use *use, str
     for (int i = 0; !rc && i < s->n_chances && i < s->o->n_seeds; i++) {
         rc = run_policy(s->w, s->chance[i], cfg, &o, r, &s->err);
         run_day_add(&t, &r->total);
+        days += r->n_days;
     }
     if (!rc)
         *out = (struct tune_point){
             .opt = use->opt,
             .misses = run_miss_frac(&t),
             .cost_usd_h = t.steps ? t.cost_usd / ((double)t.steps * (double)s->w->sim.dt_h) : 0,
+            .reversals_per_day = days ? (double)t.reversals / (double)days : 0,
         };
     mem_free(r);
     mem_free(cfg);
@@ -109,7 +116,8 @@ static double objective(unsigned n, const double *x, double *grad, void *arg)
         return 0;
     if (s->n < s->cap)
         s->pool[s->n++] = p;
-    return p.cost_usd_h / s->cost_ref_usd_h + s->price * p.misses;
+    double over = fmax(0, p.reversals_per_day - s->o->reversals_max); /* 0 without a limit */
+    return p.cost_usd_h / s->cost_ref_usd_h + s->price * fmax(0, p.misses - s->o->target) + 0.05 * over;
 }
 
 static void minimise(struct search *s, nlopt_algorithm algorithm, int evals, double *x)
@@ -155,6 +163,19 @@ static int by_misses(const void *a, const void *b)
     return (x->cost_usd_h > y->cost_usd_h) - (x->cost_usd_h < y->cost_usd_h);
 }
 
+/* The settings within the limit on reversals; all of them when none is. */
+static int keep_calm(struct tune_point *pool, int n, double reversals_max)
+{
+    int kept = 0;
+    for (int i = 0; i < n; i++)
+        if (pool[i].reversals_per_day <= reversals_max) {
+            struct tune_point p = pool[i];
+            pool[i] = pool[kept];
+            pool[kept++] = p;
+        }
+    return kept ? kept : n;
+}
+
 /* Pareto points of pool[n], thinned to TUNE_POINTS_MAX evenly along the front. */
 static void keep_front(struct tune_point *pool, int n, struct tune_front *out)
 {
@@ -192,15 +213,17 @@ enum err_code tune_front(const struct world *w, struct chance *const *chance, in
     struct tune_point *points = mem_zero(POOL_MAX, sizeof *points);
     struct search *s = mem_zero(TUNE_PRICES, sizeof *s);
     int evals = o->start.policy->n_ranges ? o->evals : 1, n = 0;
-    for (int i = 0; i < TUNE_PRICES; i++)
-        s[i] = (struct search){.w = w, .chance = chance, .n_chances = n_chances, .o = o, .price = prices[i],
+    int n_prices = o->target > 0 ? (int)ARRAY_LEN(target_prices) : TUNE_PRICES;
+    for (int i = 0; i < n_prices; i++)
+        s[i] = (struct search){.w = w, .chance = chance, .n_chances = n_chances, .o = o,
+                               .price = o->target > 0 ? target_prices[i] : prices[i],
                                .cost_ref_usd_h = w->price_ref_usd_h, .pool = points + i * (POOL_MAX / TUNE_PRICES),
                                .cap = POOL_MAX / TUNE_PRICES};
     if (evals == 1)
         s[0].rc = measure(&s[0], &o->start, &s[0].pool[s[0].n++]);
     else
-        parallel_for(pool, TUNE_PRICES, search_price, s);
-    for (int i = 0; i < TUNE_PRICES; i++) {
+        parallel_for(pool, (size_t)n_prices, search_price, s);
+    for (int i = 0; i < n_prices; i++) {
         if (s[i].rc && !rc) {
             *e = s[i].err;
             rc = err_wrap(e, "tuning %s", o->start.policy->name);
@@ -210,7 +233,7 @@ enum err_code tune_front(const struct world *w, struct chance *const *chance, in
     }
     out->runs = n;
     if (!rc)
-        keep_front(points, n, out);
+        keep_front(points, keep_calm(points, n, o->reversals_max), out);
     mem_free(s);
     mem_free(points);
     return rc;

@@ -17,6 +17,7 @@ struct tune_point {
     union policy_options opt;
     double misses;   /* fraction of steps, on the training days */
     double cost_usd_h;
+    double reversals_per_day;
 };
 
 struct tune_front {
@@ -30,9 +31,11 @@ struct tune_front {
 struct tune_opts {
     int32_t from, to;     /* steps tuned on; must lie in the training part */
     int evals;            /* settings per price */
+    double target;        /* > 0: look for the cheapest setting within these misses only, not for a front */
     struct policy_use start; /* the policy and the options that stay fixed */
     bool guarded;
     int n_seeds;          /* averaged per setting, at most the number of chances */
+    double reversals_max; /* per day; settings above it are kept out of the front; INFINITY: none */
     const struct outlook *outlook; /* for policies that need one: copied per thread; or NULL */
 };
 struct tune_opts tune_opts_default(const struct world *w, const struct policy *policy);

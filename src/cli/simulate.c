@@ -1,0 +1,132 @@
+#include <math.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/tz.h"
+#include "cli/commands.h"
+#include "report/table.h"
+#include "train/evaluate.h"
+
+struct simulate_opts {
+    char *policy;
+    bool test_only, records;
+};
+static const struct opt_row rows[] = {
+    OPT_STRING(struct simulate_opts, policy, "policy", "hpa", "policy name or file", .metavar = "POLICY"),
+    OPT_BOOL(struct simulate_opts, test_only, "test", "false", "run the test part only, not the whole trace"),
+    OPT_BOOL(struct simulate_opts, records, "steps", "false", "one row per step instead of one per day"),
+};
+static const struct opt_table table = OPT_TABLE("simulate", struct simulate_opts, rows, "One run.");
+
+struct steps {
+    struct table *t;
+    const struct world *w;
+};
+
+static void on_step(void *ctx, const struct run_look *l)
+{
+    struct steps *s = ctx;
+    char at[TZ_TEXT];
+    tz_format_rfc3339(NULL, l->view->now_us, at);
+    table_text(s->t, at);
+    table_num(s->t, (double)l->demand_qps);
+    table_num(s->t, l->view->units_requested);
+    table_num(s->t, l->view->units_ready);
+    table_num(s->t, l->plan->units);
+    table_num(s->t, (double)l->out->p99_ms);
+    table_num(s->t, (double)l->out->backlog);
+    table_num(s->t, l->out->miss);
+}
+
+static struct table *days_table(const struct run_result *r, const struct world *w)
+{
+    struct table *t = table_new((struct table_column[]){{"day", NULL, 0}, {"cost_usd", "cost $", 2},
+                                                        {"unit_hours", NULL, 1}, {"slo_violation_frac", "misses", 4},
+                                                        {"p99_latency_ms", "p99 ms", 1}, {"scale_actions", "actions", 0},
+                                                        {"reversals", NULL, 0}}, 7);
+    for (int i = 0; i <= r->n_days; i++) {
+        const struct run_day *d = i < r->n_days ? &r->day[i] : &r->total;
+        int year, month, day;
+        tz_date(d->day, &year, &month, &day);
+        if (i < r->n_days)
+            table_textf(t, "%04d-%02d-%02d", year, month, day);
+        else
+            table_text(t, "total");
+        table_num(t, d->cost_usd);
+        table_num(t, d->unit_h);
+        table_num(t, run_miss_frac(d));
+        table_num(t, d->steps ? d->p99_sum_ms / (double)d->steps : NAN);
+        table_num(t, (double)d->actions);
+        table_num(t, (double)d->reversals);
+    }
+    (void)w;
+    return t;
+}
+
+static enum err_code simulate(struct cli_ctx *c, const struct world *w, struct chance *chance, struct buf *text,
+                              struct err *e)
+{
+    const struct simulate_opts *o = c->opts;
+    struct contender who;
+    struct learned l = {0};
+    struct capacity_config *cfg = mem_zero(1, sizeof *cfg);
+    struct run_result *r = mem_zero(1, sizeof *r);
+    struct run_opts ro = run_opts_default(w);
+    struct steps steps = {.w = w};
+    if (!o->test_only)
+        ro.from = ro.warm_steps = 0;
+    enum err_code rc = contender_parse(o->policy, &who, e);
+    if (!rc && who.kind == CONTENDER_ORACLE)
+        rc = err_set(e, ERR_USAGE, "the oracle is a row of `sluice evaluate`");
+    if (!rc)
+        rc = contender_config(&who, w, &l, cfg, e);
+    if (!rc && o->records) {
+        steps.t = table_new((struct table_column[]){{"time", NULL, 0}, {"demand_qps", NULL, 2}, {"units_requested", NULL, 0},
+                                                    {"units_ready", NULL, 0}, {"units_next", NULL, 0}, {"p99_ms", NULL, 2},
+                                                    {"backlog", NULL, 1}, {"miss", NULL, 0}}, 8);
+        ro.look = on_step;
+        ro.ctx = &steps;
+    }
+    if (!rc)
+        rc = run_policy(w, chance, cfg, &ro, r, e);
+    if (!rc) {
+        struct table *t = o->records ? steps.t : days_table(r, w);
+        table_format(t, c->format, cli_colour(c), text);
+        if (!o->records)
+            table_free(t);
+    }
+    table_free(steps.t);
+    learned_fini(&l);
+    mem_free(r);
+    mem_free(cfg);
+    return rc;
+}
+
+static enum err_code run(struct cli_ctx *c, struct err *e)
+{
+    struct cli_world cw;
+    struct chance *chance = NULL;
+    struct buf text = buf_init((size_t)1 << 30);
+    enum err_code rc = cli_world_open(c, c->args[0], &cw, e);
+    if (rc)
+        return rc;
+    rc = chance_new(cw.world, c->seed_given ? c->seed : (uint64_t)cw.scenario.chance.seed, &chance, e);
+    if (!rc)
+        rc = simulate(c, cw.world, chance, &text, e);
+    chance_free(chance);
+    cli_world_close(&cw);
+    if (rc)
+        buf_fini(&text);
+    return rc ? rc : cli_finish(c, &text, e);
+}
+
+const struct cli_cmd cmd_simulate = {
+    .name = "simulate",
+    .summary = "one run of one policy over a scenario",
+    .args = "SCENARIO",
+    .min_args = 1,
+    .max_args = 1,
+    .opts = &table,
+    .config = &scenario_table,
+    .run = run,
+};

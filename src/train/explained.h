@@ -1,0 +1,27 @@
+/* explained.h - decisions of one policy over the test days, each with its reasons in words. */
+#ifndef TRAIN_EXPLAINED_H
+#define TRAIN_EXPLAINED_H
+
+#include "base/err.h"
+#include "report/html.h"
+#include "train/evaluate.h"
+
+/* Decisions and the texts they borrow. */
+struct explained {
+    struct report_decision *decision; /* [n], chronological */
+    size_t n, n_total;                /* listed; taken (changes of size and vetoed proposals) */
+    const char *note;                 /* how they were picked */
+    char *tree;                       /* distilled tree as text; NULL without */
+    double tree_fidelity;             /* on held-out states; NaN without */
+    int tree_rows;                    /* states it was distilled from */
+    struct explained_texts *texts;
+};
+
+/* Runs the policy once with records, lists up to `max` of its decisions: all changes and vetoes when they fit, else
+ * the ones that moved most.  rule: its proposal is shown beside each; NULL: none. */
+NODISCARD enum err_code explained_make(const struct world *w, const struct chance *c, const struct contender *who,
+                                       const struct policy_use *rule, size_t max, struct explained *out,
+                                       struct err *e);
+void explained_fini(struct explained *x); /* safe on a zeroed one */
+
+#endif
