@@ -131,6 +131,8 @@ void sense_advance(const struct capacity_config *cfg, const struct capacity_view
     s->p50 = follow(s->p50, usable(view->value[FIELD_P50_LATENCY_MS]), 0.5f);
     s->p99 = follow(s->p99, usable(view->value[FIELD_P99_LATENCY_MS]), 0.5f);
     s->queue = follow(s->queue, usable(view->value[FIELD_QUEUE_LEN]), 0.5f);
+    if (s->queue < 1e-6f) /* an emptied queue would fade through denormals, which are slow */
+        s->queue = 0;
     s->ring_next = s->ring_next == SENSE_RING - 1 ? 0 : s->ring_next + 1;
     s->ring[s->ring_next] = qps;
     s->peak = ring_peak(s->ring);

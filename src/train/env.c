@@ -139,6 +139,14 @@ static void score(const struct capacity_env *env, struct lane *l, const struct c
     *cost = !out->barred && out->miss ? (float)l->core.weight_latency : 0;
 }
 
+/* Lanes stand far apart in the trace, so its lines are the ones that miss. */
+static void prefetch_trace(const struct capacity_env *env, int i)
+{
+    int32_t step = env->lane[i].sim->step;
+    __builtin_prefetch(&env->w->trace.demand[step]);
+    __builtin_prefetch(&env->w->trace.peak_ahead[step + 1]);
+}
+
 static void venv_step(void *arg, int lane_begin, int lane_end, const int32_t *action,
                       const struct rl_step_out *out)
 {
@@ -149,6 +157,8 @@ static void venv_step(void *arg, int lane_begin, int lane_end, const int32_t *ac
         uint8_t *mask = out->mask + (size_t)i * CAPACITY_ACTIONS;
         struct capsim_out what;
         int change;
+        if (i + 1 < lane_end)
+            prefetch_trace(env, i + 1);
         advance(env, l, l->core.units[action[i]], &what, &change);
         score(env, l, &what, change, &out->reward[i], &out->cost[i]);
         show(env, l, obs, mask);
