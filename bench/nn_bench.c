@@ -1,5 +1,5 @@
-/* nn_bench.c - the kernels under the networks, on one core: products of a policy's size beside oneDNN's, the
- * fast tanh, a single decision and a batch of them. */
+/* nn_bench.c - the kernels under the networks, on one core: products of a policy's size beside
+ * oneDNN's, the fast tanh, a single decision and a batch of them. */
 #include <dnnl.h>
 #include <math.h>
 #include <stdio.h>
@@ -48,25 +48,42 @@ static double run_onednn(void *arg)
     const struct product_bench *b = arg;
     double start = bench_now_s();
     for (int i = 0; i < LOOPS; i++)
-        if (dnnl_sgemm('N', 'N', ROWS, WIDTH, WIDTH, 1, b->x, WIDTH, b->w, WIDTH, 0, b->y, WIDTH) != dnnl_success)
+        if (dnnl_sgemm('N', 'N', ROWS, WIDTH, WIDTH, 1, b->x, WIDTH, b->w, WIDTH, 0, b->y, WIDTH) !=
+            dnnl_success)
             return NAN;
     return gflops(bench_now_s() - start);
 }
 
 static void bench_products(void)
 {
-    struct product_bench b = {.x = normals(ROWS * WIDTH), .w = normals(WIDTH * WIDTH), .y = normals(ROWS * WIDTH)};
+    struct product_bench b = {
+        .x = normals(ROWS * WIDTH), .w = normals(WIDTH * WIDTH), .y = normals(ROWS * WIDTH)};
     float *panels = normals(WIDTH * WIDTH), *pairs = normals(ROWS * WIDTH);
     gemm_pack(b.w, WIDTH, WIDTH, WIDTH, panels);
-    b.gemm = (struct gemm){.m = ROWS, .n = WIDTH, .k = WIDTH, .a = b.x, .a_m = WIDTH, .a_k = 1, .b = panels,
-                           .c = b.y, .c_m = WIDTH};
+    b.gemm = (struct gemm){.m = ROWS,
+                           .n = WIDTH,
+                           .k = WIDTH,
+                           .a = b.x,
+                           .a_m = WIDTH,
+                           .a_k = 1,
+                           .b = panels,
+                           .c = b.y,
+                           .c_m = WIDTH};
     bench_report("nn_product_gflops", "GF/s", REPEATS, run_product, &b);
     b.gemm.end = GEMM_TANH;
     bench_report("nn_product_tanh_gflops", "GF/s", REPEATS, run_product, &b);
     gemm_pairs_neighbours(b.x, WIDTH, ROWS, WIDTH, pairs, WIDTH / 2);
     gemm_pack(b.w, WIDTH, WIDTH, WIDTH, panels);
-    b.gemm = (struct gemm){.m = ROWS, .n = WIDTH, .k = WIDTH / 2, .a = pairs, .a_m = WIDTH / 2, .a_k = 1,
-                           .b = panels, .c = b.y, .c_m = WIDTH, .pairs = true};
+    b.gemm = (struct gemm){.m = ROWS,
+                           .n = WIDTH,
+                           .k = WIDTH / 2,
+                           .a = pairs,
+                           .a_m = WIDTH / 2,
+                           .a_k = 1,
+                           .b = panels,
+                           .c = b.y,
+                           .c_m = WIDTH,
+                           .pairs = true};
     bench_report("nn_product_bf16_gflops", "GF/s", REPEATS, run_product, &b);
     bench_report("nn_product_onednn_gflops", "GF/s", REPEATS, run_onednn, &b);
     float *all[] = {b.x, b.w, b.y, panels, pairs};
@@ -127,7 +144,8 @@ static void bench_forward(void)
 {
     struct nn_net_cfg cfg = nn_net_cfg_default(NN_SEPARATE, N_OBS, N_ACTIONS, 1);
     struct rng rng = rng_stream(1, "init");
-    struct forward_bench b = {.obs = normals(ROWS * N_OBS), .logits = normals(ROWS * N_ACTIONS), .rows = 1};
+    struct forward_bench b = {
+        .obs = normals(ROWS * N_OBS), .logits = normals(ROWS * N_ACTIONS), .rows = 1};
     struct err e;
     if (nn_net_new(&cfg, &rng, &b.net, &e) || nn_ws_new(b.net, &b.ws, &e)) {
         (void)fprintf(stderr, "nn_bench: %s\n", e.msg);

@@ -1,7 +1,7 @@
-/* ppo_bench.c - samples per second of the PPO update: observations of 48, 7 masked actions, minibatches of 2048.
- * A sample is one row of one minibatch pass: gather, forward, loss, backward, its share of the reduction, of Adam
- * and of packing.  One thread unless the name says so; backward products in bfloat16 with float sums, the trainer's
- * default, unless the name says f32. */
+/* ppo_bench.c - samples per second of the PPO update: observations of 48, 7 masked actions,
+ * minibatches of 2048. A sample is one row of one minibatch pass: gather, forward, loss, backward,
+ * its share of the reduction, of Adam and of packing.  One thread unless the name says so; backward
+ * products in bfloat16 with float sums, the trainer's default, unless the name says f32. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,15 @@
 #include "rl/ppo.h"
 #include "rl/ppo_update.h"
 
-enum { N_OBS = 48, N_ACTIONS = 7, N_LANES = 64, N_STEPS = 128, MINIBATCH = 2048, EPOCHS = 4, REPEATS = 15 };
+enum {
+    N_OBS = 48,
+    N_ACTIONS = 7,
+    N_LANES = 64,
+    N_STEPS = 128,
+    MINIBATCH = 2048,
+    EPOCHS = 4,
+    REPEATS = 15
+};
 
 struct update_bench {
     struct nn_net *net;
@@ -63,8 +71,16 @@ static void setup(struct update_bench *b, enum nn_shape shape, bool bf16, struct
     b->update.epochs = EPOCHS;
     b->update.lr = 3e-4f;
     b->update.loss = (struct ppo_loss){
-        .n_actions = N_ACTIONS, .n_values = 1, .action = r->action, .mask = r->mask, .logp_old = r->logp,
-        .adv = b->adv, .ret = {b->adv}, .value_old = {r->value[0]}, .clip = 0.2f, .value_coef = 0.5f,
+        .n_actions = N_ACTIONS,
+        .n_values = 1,
+        .action = r->action,
+        .mask = r->mask,
+        .logp_old = r->logp,
+        .adv = b->adv,
+        .ret = {b->adv},
+        .value_old = {r->value[0]},
+        .clip = 0.2f,
+        .value_coef = 0.5f,
         .entropy_coef = 0.01f,
     };
 }
@@ -97,7 +113,8 @@ static void bench_shape(const char *name, enum nn_shape shape, bool bf16, int n_
     thread_pool_free(pool);
 }
 
-/* ---- end to end, on an environment that costs next to nothing ---------------------------------- */
+/* ---- end to end, on an environment that costs next to nothing
+ * ---------------------------------- */
 
 struct drift {
     uint32_t t[N_LANES];
@@ -121,7 +138,8 @@ static void drift_reset(void *env, int begin, int end, float *obs, uint8_t *mask
     }
 }
 
-static void drift_step(void *env, int begin, int end, const int32_t *action, const struct rl_step_out *out)
+static void drift_step(void *env, int begin, int end, const int32_t *action,
+                       const struct rl_step_out *out)
 {
     struct drift *d = env;
     for (int i = begin; i < end; i++) {
@@ -160,8 +178,12 @@ static double run_ppo(void *arg)
 static void bench_ppo(const char *name, int n_threads)
 {
     static struct ppo_bench b;
-    struct rl_venv venv = {.env = &b.drift, .n_lanes = N_LANES, .obs_dim = N_OBS, .n_actions = N_ACTIONS,
-                           .reset = drift_reset, .step = drift_step};
+    struct rl_venv venv = {.env = &b.drift,
+                           .n_lanes = N_LANES,
+                           .obs_dim = N_OBS,
+                           .n_actions = N_ACTIONS,
+                           .reset = drift_reset,
+                           .step = drift_step};
     struct ppo_cfg cfg = ppo_cfg_default();
     struct err e;
     if (!bench_wanted(name))

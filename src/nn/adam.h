@@ -1,6 +1,6 @@
 /* adam.h - Adam (Kingma & Ba 2015, algorithm 1, bias-corrected) over the flat block.
- * The gradient is clipped to a global norm first.  A non-finite gradient stops with the tensor's name.
- * STABLE. */
+ * The gradient is clipped to a global norm first.  A non-finite gradient stops with the tensor's
+ * name. STABLE. */
 #ifndef NN_ADAM_H
 #define NN_ADAM_H
 

@@ -12,10 +12,13 @@
 
 enum { FORMAT_VERSION = 1 };
 
-static const char *const shape_names[] = {[NN_SEPARATE] = "separate", [NN_SHARED] = "shared", [NN_LSTM] = "lstm"};
-static const char *const act_names[] = {[NN_TANH] = "tanh", [NN_RELU] = "relu", [NN_LINEAR] = "linear"};
+static const char *const shape_names[] = {
+    [NN_SEPARATE] = "separate", [NN_SHARED] = "shared", [NN_LSTM] = "lstm"};
+static const char *const act_names[] = {
+    [NN_TANH] = "tanh", [NN_RELU] = "relu", [NN_LINEAR] = "linear"};
 
-/* ---- out -------------------------------------------------------------------------------------- */
+/* ---- out
+ * -------------------------------------------------------------------------------------- */
 
 struct ckpt_out *ckpt_out_new(void)
 {
@@ -33,7 +36,8 @@ void ckpt_out_free(struct ckpt_out *c)
     mem_free(c);
 }
 
-static struct st_tensor *add_tensor(struct ckpt_out *c, const char *name, enum st_dtype dtype, const void *data)
+static struct st_tensor *add_tensor(struct ckpt_out *c, const char *name, enum st_dtype dtype,
+                                    const void *data)
 {
     ASSERT(c->n < ST_TENSORS_MAX && strlen(name) < ST_NAME_MAX);
     struct st_tensor *t = &c->tensor[c->n++];
@@ -103,38 +107,41 @@ enum err_code ckpt_write(const struct ckpt_out *c, const char *path, struct err 
     return st_write(path, c->tensor, c->n, c->meta, c->n_meta, e);
 }
 
-/* ---- in --------------------------------------------------------------------------------------- */
+/* ---- in
+ * --------------------------------------------------------------------------------------- */
 
-enum err_code ckpt_expect(const struct st_file *f, const struct st_meta *pairs, int n, struct err *e)
+enum err_code ckpt_expect(const struct st_file *f, const struct st_meta *pairs, int n,
+                          struct err *e)
 {
     for (int i = 0; i < n; i++) {
         const char *found = st_meta_get(f, pairs[i].key);
         if (!found)
-            return err_set(e, ERR_MISMATCH, "%s: the file has none, expected \"%.80s\"", pairs[i].key,
-                           pairs[i].value);
+            return err_set(e, ERR_MISMATCH, "%s: the file has none, expected \"%.80s\"",
+                           pairs[i].key, pairs[i].value);
         if (strcmp(found, pairs[i].value) != 0)
-            return err_set(e, ERR_MISMATCH, "%s: the file has \"%.80s\", expected \"%.80s\"", pairs[i].key, found,
-                           pairs[i].value);
+            return err_set(e, ERR_MISMATCH, "%s: the file has \"%.80s\", expected \"%.80s\"",
+                           pairs[i].key, found, pairs[i].value);
     }
     return ERR_OK;
 }
 
-enum err_code ckpt_copy(const struct st_file *f, const char *name, enum st_dtype dtype, void *out, size_t n,
-                        struct err *e)
+enum err_code ckpt_copy(const struct st_file *f, const char *name, enum st_dtype dtype, void *out,
+                        size_t n, struct err *e)
 {
     const struct st_tensor *t = st_find(f, name);
     if (!t)
         return err_set(e, ERR_MISMATCH, "tensor %s is missing", name);
     if (t->dtype != dtype || t->n_bytes != n * st_dtype_size(dtype))
-        return err_set(e, ERR_MISMATCH, "tensor %s has %zu bytes of another type or size, expected %zu", name,
+        return err_set(e, ERR_MISMATCH,
+                       "tensor %s has %zu bytes of another type or size, expected %zu", name,
                        t->n_bytes, n * st_dtype_size(dtype));
     if (t->n_bytes)
         memcpy(out, t->data, t->n_bytes);
     return ERR_OK;
 }
 
-static enum err_code read_name(const struct st_file *f, const char *key, const char *const *names, size_t n,
-                               int *out, struct err *e)
+static enum err_code read_name(const struct st_file *f, const char *key, const char *const *names,
+                               size_t n, int *out, struct err *e)
 {
     const char *text = st_meta_get(f, key);
     if (!text)
@@ -155,7 +162,8 @@ static enum err_code read_count(const struct st_file *f, const char *key, int *o
         return err_set(e, ERR_MISSING, "metadata %s is missing", key);
     long value = strtol(text, &end, 10);
     if (end == text || *end || value < 0 || value > 1 << 20)
-        return err_set(e, ERR_PARSE, "metadata %s: \"%.32s\" is not a small whole number", key, text);
+        return err_set(e, ERR_PARSE, "metadata %s: \"%.32s\" is not a small whole number", key,
+                       text);
     *out = (int)value;
     return ERR_OK;
 }
@@ -168,8 +176,9 @@ enum err_code ckpt_net_cfg(const struct st_file *f, struct nn_net_cfg *out, stru
         const char *key;
         int *to;
     } count[] = {
-        {"nn.format", &format},           {"nn.n_obs", &cfg.n_obs},       {"nn.n_actions", &cfg.n_actions},
-        {"nn.n_values", &cfg.n_values},   {"nn.n_hidden", &cfg.n_hidden}, {"nn.n_dense", &cfg.n_dense},
+        {"nn.format", &format},           {"nn.n_obs", &cfg.n_obs},
+        {"nn.n_actions", &cfg.n_actions}, {"nn.n_values", &cfg.n_values},
+        {"nn.n_hidden", &cfg.n_hidden},   {"nn.n_dense", &cfg.n_dense},
     };
     enum err_code rc = read_name(f, "nn.shape", shape_names, ARRAY_LEN(shape_names), &shape, e);
     if (rc == ERR_OK)
@@ -179,7 +188,8 @@ enum err_code ckpt_net_cfg(const struct st_file *f, struct nn_net_cfg *out, stru
     if (rc)
         return rc;
     if (format != FORMAT_VERSION)
-        return err_set(e, ERR_MISMATCH, "nn.format: the file has %d, this program reads %d", format, FORMAT_VERSION);
+        return err_set(e, ERR_MISMATCH, "nn.format: the file has %d, this program reads %d", format,
+                       FORMAT_VERSION);
     cfg.shape = (enum nn_shape)shape;
     cfg.act = (enum nn_act)act;
     *out = cfg;
@@ -202,11 +212,14 @@ enum err_code ckpt_load_net(const struct st_file *f, struct nn_net *net, struct 
         if (!t)
             return err_set(e, ERR_MISMATCH, "tensor %s is missing", p->table[i].name);
         if (!same_shape(t, &p->table[i]))
-            return err_set(e, ERR_MISMATCH, "tensor %s has another shape: %d x %d expected, %" PRId64 " x %" PRId64
-                           " found", t->name, p->table[i].dim[0], p->table[i].dim[1], t->dim[0], t->dim[1]);
+            return err_set(e, ERR_MISMATCH,
+                           "tensor %s has another shape: %d x %d expected, %" PRId64 " x %" PRId64
+                           " found",
+                           t->name, p->table[i].dim[0], p->table[i].dim[1], t->dim[0], t->dim[1]);
     }
     for (int i = 0; i < p->n; i++)
-        memcpy(nn_params_value(p, i), st_find(f, p->table[i].name)->data, p->table[i].size * sizeof(float));
+        memcpy(nn_params_value(p, i), st_find(f, p->table[i].name)->data,
+               p->table[i].size * sizeof(float));
     nn_net_pack(net);
     return ERR_OK;
 }

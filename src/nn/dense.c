@@ -6,7 +6,8 @@
 #include "base/mem.h"
 #include "nn/vec.h"
 
-/* Heads: their weight gradient is kept transposed, so hidden units fill the vector and outputs the block. */
+/* Heads: their weight gradient is kept transposed, so hidden units fill the vector and outputs the
+ * block. */
 static bool is_narrow(const struct dense *d)
 {
     return d->n_out <= VEC;
@@ -65,7 +66,8 @@ void dense_pack(struct dense *d, const struct nn_params *p)
                 d->columns[o * gemm_pad(d->n_in) + i] = w[i * d->n_out + o];
 }
 
-static void forward_thin(const struct dense *d, const float *x, size_t ldx, int n, float *y, size_t ldy)
+static void forward_thin(const struct dense *d, const float *x, size_t ldx, int n, float *y,
+                         size_t ldy)
 {
     for (int r = 0; r < n; r++) {
         for (int o = 0; o < d->n_out; o++) {
@@ -80,18 +82,24 @@ static void forward_thin(const struct dense *d, const float *x, size_t ldx, int 
 
 void dense_forward(const struct dense *d, const float *x, size_t ldx, int n, float *y, size_t ldy)
 {
-    static const enum gemm_end end[] = {[NN_TANH] = GEMM_TANH, [NN_RELU] = GEMM_RELU, [NN_LINEAR] = GEMM_STORE};
+    static const enum gemm_end end[] = {
+        [NN_TANH] = GEMM_TANH, [NN_RELU] = GEMM_RELU, [NN_LINEAR] = GEMM_STORE};
     if (is_thin(d) && d->act == NN_LINEAR) {
         forward_thin(d, x, ldx, n, y, ldy);
         return;
     }
-    gemm_run(&(struct gemm){
-        .m = n, .n = gemm_pad(d->n_out), .k = d->n_in,
-        .a = x, .a_m = ldx, .a_k = 1,
-        .b = d->panels,
-        .c = y, .c_m = ldy,
-        .init = GEMM_BIAS, .bias = d->bias, .end = end[d->act],
-    });
+    gemm_run(&(struct gemm){.m = n,
+                            .n = gemm_pad(d->n_out),
+                            .k = d->n_in,
+                            .a = x,
+                            .a_m = ldx,
+                            .a_k = 1,
+                            .b = d->panels,
+                            .c = y,
+                            .c_m = ldy,
+                            .init = GEMM_BIAS,
+                            .bias = d->bias,
+                            .end = end[d->act]});
 }
 
 static void add_bias_grad(const float *dy, size_t ldy, int n, int width, float *grad)
@@ -105,30 +113,38 @@ static void add_bias_grad(const float *dy, size_t ldy, int n, int width, float *
 }
 
 /* Heads: outputs make the rows of the product. */
-static void narrow_weights(const struct dense *d, const float *x, size_t ldx, const float *dy, size_t ldy, int n,
-                           float *grad)
+static void narrow_weights(const struct dense *d, const float *x, size_t ldx, const float *dy,
+                           size_t ldy, int n, float *grad)
 {
     int in = gemm_pad(d->n_in);
-    gemm_run(&(struct gemm){
-        .m = d->n_out, .n = in, .k = n,
-        .a = dy, .a_m = 1, .a_k = ldy,
-        .b = x, .b_k = ldx,
-        .c = grad, .c_m = (size_t)in,
-        .init = GEMM_ADD,
-    });
+    gemm_run(&(struct gemm){.m = d->n_out,
+                            .n = in,
+                            .k = n,
+                            .a = dy,
+                            .a_m = 1,
+                            .a_k = ldy,
+                            .b = x,
+                            .b_k = ldx,
+                            .c = grad,
+                            .c_m = (size_t)in,
+                            .init = GEMM_ADD});
 }
 
-static void wide_weights(const struct dense *d, const float *x, size_t ldx, const float *dy, size_t ldy, int n,
-                         float *grad, const struct dense_pairs *pairs)
+static void wide_weights(const struct dense *d, const float *x, size_t ldx, const float *dy,
+                         size_t ldy, int n, float *grad, const struct dense_pairs *pairs)
 {
     size_t in = (size_t)gemm_pad(d->n_in), out = (size_t)gemm_pad(d->n_out);
-    struct gemm g = {
-        .m = d->n_in, .n = (int)out, .k = n,
-        .a = x, .a_m = 1, .a_k = ldx,
-        .b = dy, .b_k = ldy,
-        .c = grad, .c_m = out,
-        .init = GEMM_ADD,
-    };
+    struct gemm g = {.m = d->n_in,
+                     .n = (int)out,
+                     .k = n,
+                     .a = x,
+                     .a_m = 1,
+                     .a_k = ldx,
+                     .b = dy,
+                     .b_k = ldy,
+                     .c = grad,
+                     .c_m = out,
+                     .init = GEMM_ADD};
     if (pairs) {
         gemm_pairs_rows(x, ldx, n, (int)in, pairs->x, in);
         gemm_pairs_rows(dy, ldy, n, (int)out, pairs->dy, out);
@@ -142,18 +158,25 @@ static void wide_weights(const struct dense *d, const float *x, size_t ldx, cons
     gemm_run(&g);
 }
 
-static void input_grad(const struct dense *d, const float *x, size_t ldx, enum nn_act x_act, const float *dy,
-                       size_t ldy, int n, float *dx, size_t lddx, const struct dense_pairs *pairs)
+static void input_grad(const struct dense *d, const float *x, size_t ldx, enum nn_act x_act,
+                       const float *dy, size_t ldy, int n, float *dx, size_t lddx,
+                       const struct dense_pairs *pairs)
 {
     static const enum gemm_end end[] = {
         [NN_TANH] = GEMM_TANH_GRAD, [NN_RELU] = GEMM_RELU_GRAD, [NN_LINEAR] = GEMM_STORE};
-    struct gemm g = {
-        .m = n, .n = gemm_pad(d->n_in), .k = d->n_out,
-        .a = dy, .a_m = ldy, .a_k = 1,
-        .b = d->panels_t,
-        .c = dx, .c_m = lddx,
-        .init = GEMM_ZERO, .end = end[x_act], .h = x, .h_m = ldx,
-    };
+    struct gemm g = {.m = n,
+                     .n = gemm_pad(d->n_in),
+                     .k = d->n_out,
+                     .a = dy,
+                     .a_m = ldy,
+                     .a_k = 1,
+                     .b = d->panels_t,
+                     .c = dx,
+                     .c_m = lddx,
+                     .init = GEMM_ZERO,
+                     .end = end[x_act],
+                     .h = x,
+                     .h_m = ldx};
     if (pairs) {
         int out = gemm_pad(d->n_out);
         size_t ld = (size_t)(out + 31) / 32 * 16;
@@ -167,8 +190,9 @@ static void input_grad(const struct dense *d, const float *x, size_t ldx, enum n
     gemm_run(&g);
 }
 
-void dense_backward(const struct dense *d, const float *x, size_t ldx, enum nn_act x_act, const float *dy,
-                    size_t ldy, int n, float *dx, size_t lddx, float *grad, const struct dense_pairs *pairs)
+void dense_backward(const struct dense *d, const float *x, size_t ldx, enum nn_act x_act,
+                    const float *dy, size_t ldy, int n, float *dx, size_t lddx, float *grad,
+                    const struct dense_pairs *pairs)
 {
     int out = gemm_pad(d->n_out);
     if (is_narrow(d)) {

@@ -5,8 +5,8 @@
 
 #include "nn/vec.h"
 
-void gconv_declare(struct gconv *g, struct nn_params *p, const char *name, int n_in, int n_out, enum nn_act act,
-                   enum gconv_agg agg)
+void gconv_declare(struct gconv *g, struct nn_params *p, const char *name, int n_in, int n_out,
+                   enum nn_act act, enum gconv_agg agg)
 {
     char full[NN_NAME_MAX];
     *g = (struct gconv){.agg = agg, .act = act};
@@ -34,15 +34,15 @@ void gconv_pack(struct gconv *g, const struct nn_params *p)
     dense_pack(&g->near, p);
 }
 
-enum err_code gconv_weights(enum gconv_agg agg, const struct gconv_edge *edge, int n_edges, int n_nodes,
-                            float *weight, struct err *e)
+enum err_code gconv_weights(enum gconv_agg agg, const struct gconv_edge *edge, int n_edges,
+                            int n_nodes, float *weight, struct err *e)
 {
     for (int i = 0; i < n_nodes; i++)
         weight[i] = 0;
     for (int k = 0; k < n_edges; k++) {
         if (edge[k].from < 0 || edge[k].from >= n_nodes || edge[k].to < 0 || edge[k].to >= n_nodes)
-            return err_set(e, ERR_RANGE, "edge %d: %d -> %d leaves the %d nodes", k, edge[k].from, edge[k].to,
-                           n_nodes);
+            return err_set(e, ERR_RANGE, "edge %d: %d -> %d leaves the %d nodes", k, edge[k].from,
+                           edge[k].to, n_nodes);
         weight[edge[k].to] += 1;
     }
     for (int i = 0; i < n_nodes; i++)
@@ -57,8 +57,8 @@ static void add_row(float *to, const float *from, float w, int width)
         v16_store(to + j, v16_fma(v16_load(from + j), v16_set(w), v16_load(to + j)));
 }
 
-void gconv_forward(const struct gconv *g, const struct gconv_graph *graph, const float *x, size_t ldx, float *near,
-                   float *scratch, float *y, size_t ldy)
+void gconv_forward(const struct gconv *g, const struct gconv_graph *graph, const float *x,
+                   size_t ldx, float *near, float *scratch, float *y, size_t ldy)
 {
     int n = graph->n_nodes, in = gemm_pad(g->self.n_in), out = gemm_pad(g->self.n_out);
     memset(near, 0, (size_t)n * ldx * sizeof(float));
@@ -88,9 +88,9 @@ static void apply_derivative(enum nn_act act, const float *x, float *dx, size_t 
             dx[i] = 0;
 }
 
-void gconv_backward(const struct gconv *g, const struct gconv_graph *graph, const float *x, size_t ldx,
-                    enum nn_act x_act, const float *near, const float *dy, size_t ldy, float *dnear, float *dx,
-                    float *grad)
+void gconv_backward(const struct gconv *g, const struct gconv_graph *graph, const float *x,
+                    size_t ldx, enum nn_act x_act, const float *near, const float *dy, size_t ldy,
+                    float *dnear, float *dx, float *grad)
 {
     int n = graph->n_nodes, in = gemm_pad(g->self.n_in);
     dense_backward(&g->self, x, ldx, NN_LINEAR, dy, ldy, n, dx, ldx, grad, NULL);

@@ -7,10 +7,11 @@
 
 enum { WIDE = 4 * VEC }; /* columns of the widest panel */
 
-/* One block: MR rows, NV vectors of columns.  Both are constants at every call, so the loops unroll and the
- * sums live in registers. */
+/* One block: MR rows, NV vectors of columns.  Both are constants at every call, so the loops unroll
+ * and the sums live in registers. */
 VEC_INLINE void block(const struct gemm *g, const float *a, const float *b, size_t b_k, float *c,
-                      const float *bias, const float *h, const int MR, const int NV, const bool pairs)
+                      const float *bias, const float *h, const int MR, const int NV,
+                      const bool pairs)
 {
     v16 acc[8][4];
     const size_t a_m = g->a_m, a_k = g->a_k;
@@ -21,7 +22,8 @@ VEC_INLINE void block(const struct gemm *g, const float *a, const float *b, size
             if (g->init == GEMM_ZERO)
                 acc[i][j] = v16_set(0.0f);
             else
-                acc[i][j] = v16_load(g->init == GEMM_BIAS ? bias + j * VEC : c + (size_t)i * g->c_m + j * VEC);
+                acc[i][j] = v16_load(g->init == GEMM_BIAS ? bias + j * VEC
+                                                          : c + (size_t)i * g->c_m + j * VEC);
         }
     for (int k = 0; k < g->k; k++) {
         v16 row[4];
@@ -33,7 +35,8 @@ VEC_INLINE void block(const struct gemm *g, const float *a, const float *b, size
             v16 x = v16_set(a[(size_t)i * a_m]);
 #pragma GCC unroll 4
             for (int j = 0; j < NV; j++)
-                acc[i][j] = pairs ? v16_dot_pairs(acc[i][j], x, row[j]) : v16_fma(x, row[j], acc[i][j]);
+                acc[i][j] =
+                    pairs ? v16_dot_pairs(acc[i][j], x, row[j]) : v16_fma(x, row[j], acc[i][j]);
         }
         a += a_k;
         b += b_k;
@@ -42,7 +45,8 @@ VEC_INLINE void block(const struct gemm *g, const float *a, const float *b, size
     for (int i = 0; i < MR; i++)
 #pragma GCC unroll 4
         for (int j = 0; j < NV; j++) {
-            if (g->end == GEMM_TANH_GRAD) { /* the others wait for finish(): they need too many registers, or are rare */
+            if (g->end == GEMM_TANH_GRAD) { /* the others wait for finish(): they need too many
+                                               registers, or are rare */
                 v16 y = v16_load(h + (size_t)i * g->h_m + j * VEC);
                 acc[i][j] *= v16_fma(-y, y, v16_set(1.0f));
             }
@@ -54,13 +58,13 @@ typedef void block_fn(const struct gemm *g, const float *a, const float *b, size
                       const float *bias, const float *h);
 
 #define BLOCK(mr, nv)                                                                              \
-    static void block_##mr##_##nv(const struct gemm *g, const float *a, const float *b, size_t b_k, float *c, \
-                                  const float *bias, const float *h)                               \
+    static void block_##mr##_##nv(const struct gemm *g, const float *a, const float *b,            \
+                                  size_t b_k, float *c, const float *bias, const float *h)         \
     {                                                                                              \
         block(g, a, b, b_k, c, bias, h, mr, nv, false);                                            \
     }                                                                                              \
-    static void pairs_##mr##_##nv(const struct gemm *g, const float *a, const float *b, size_t b_k, float *c, \
-                                  const float *bias, const float *h)                               \
+    static void pairs_##mr##_##nv(const struct gemm *g, const float *a, const float *b,            \
+                                  size_t b_k, float *c, const float *bias, const float *h)         \
     {                                                                                              \
         block(g, a, b, b_k, c, bias, h, mr, nv, true);                                             \
     }
@@ -74,7 +78,8 @@ BLOCK(7, 1)
 BLOCK(8, 1)
 
 #define ENTRY(mr, nv) [mr] = {block_##mr##_##nv, pairs_##mr##_##nv},
-static block_fn *const block_table[5][9][2] = { /* [vectors][rows][pairs] */
+static block_fn *const block_table[5][9][2] = {
+    /* [vectors][rows][pairs] */
     [1] = {BLOCKS(ENTRY, 1) ENTRY(7, 1) ENTRY(8, 1)},
     [2] = {BLOCKS(ENTRY, 2) ENTRY(7, 2) ENTRY(8, 2)},
     [4] = {BLOCKS(ENTRY, 4)},
@@ -84,24 +89,32 @@ static block_fn *const block_table[5][9][2] = { /* [vectors][rows][pairs] */
 VEC_INLINE v16 end_of(enum gemm_end end, v16 x, v16 y)
 {
     switch (end) {
-    case GEMM_STORE: return x;
-    case GEMM_TANH: return v16_tanh(x);
-    case GEMM_RELU: return v16_max(x, v16_set(0.0f));
-    case GEMM_TANH_GRAD: return x; /* done in the block */
-    case GEMM_RELU_GRAD: return v16_pick((v16i)(y > 0.0f), x, v16_set(0.0f));
+    case GEMM_STORE:
+        return x;
+    case GEMM_TANH:
+        return v16_tanh(x);
+    case GEMM_RELU:
+        return v16_max(x, v16_set(0.0f));
+    case GEMM_TANH_GRAD:
+        return x; /* done in the block */
+    case GEMM_RELU_GRAD:
+        return v16_pick((v16i)(y > 0.0f), x, v16_set(0.0f));
     }
     return x;
 }
 
-VEC_INLINE void finish_rows(enum gemm_end end, float *c, size_t c_m, const float *h, size_t h_m, int rows, int width)
+VEC_INLINE void finish_rows(enum gemm_end end, float *c, size_t c_m, const float *h, size_t h_m,
+                            int rows, int width)
 {
     for (size_t i = 0; i < (size_t)rows; i++)
 #pragma GCC unroll 4
         for (int j = 0; j < width; j += VEC)
-            v16_store(c + i * c_m + j, end_of(end, v16_load(c + i * c_m + j), h ? v16_load(h + i * h_m + j) : v16_set(0.0f)));
+            v16_store(c + i * c_m + j, end_of(end, v16_load(c + i * c_m + j),
+                                              h ? v16_load(h + i * h_m + j) : v16_set(0.0f)));
 }
 
-/* The epilogue over a block just stored, still in the L1 cache.  The constant arguments make tight loops. */
+/* The epilogue over a block just stored, still in the L1 cache.  The constant arguments make tight
+ * loops. */
 static void finish(const struct gemm *g, int row, int col, int rows, int width)
 {
     float *c = g->c + (size_t)row * g->c_m + col;
@@ -167,15 +180,17 @@ void gemm_pairs_rows(const float *x, size_t ldx, int rows, int width, float *out
 {
     for (int r = 0; r < rows; r += 2, x += 2 * ldx, out += ld)
         for (int j = 0; j < width; j += VEC)
-            v16_store(out + j, v16_pair(v16_load(x + j), r + 1 < rows ? v16_load(x + ldx + j) : v16_set(0.0f)));
+            v16_store(out + j, v16_pair(v16_load(x + j),
+                                        r + 1 < rows ? v16_load(x + ldx + j) : v16_set(0.0f)));
 }
 
 void gemm_pairs_neighbours(const float *x, size_t ldx, int rows, int width, float *out, size_t ld)
 {
     for (int r = 0; r < rows; r++, x += ldx, out += ld)
         for (int j = 0; j < width; j += 2 * VEC)
-            v16_store(out + j / 2, v16_pair_neighbours(v16_load(x + j),
-                                                       j + VEC < width ? v16_load(x + j + VEC) : v16_set(0.0f)));
+            v16_store(out + j / 2,
+                      v16_pair_neighbours(v16_load(x + j),
+                                          j + VEC < width ? v16_load(x + j + VEC) : v16_set(0.0f)));
 }
 
 void gemm_pairs_panels(const float *panels, int k, int n, float *out)

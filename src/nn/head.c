@@ -53,9 +53,11 @@ float nn_head_logp(const float *logits, const uint8_t *mask, int n_actions, floa
     return log_sum - dot / sum;
 }
 
-float nn_head_draw(const float *logits, const uint8_t *mask, int n_actions, double u, int32_t *action)
+float nn_head_draw(const float *logits, const uint8_t *mask, int n_actions, double u,
+                   int32_t *action)
 {
-    float top = logits[nn_head_argmax(logits, mask, n_actions)], p[NN_HEAD_MAX + VEC], sum = 0, below = 0;
+    float top = logits[nn_head_argmax(logits, mask, n_actions)], p[NN_HEAD_MAX + VEC], sum = 0,
+          below = 0;
     ASSERT(n_actions <= NN_HEAD_MAX);
     for (int at = 0; at < n_actions; at += VEC) {
         v16 z = exp_shifted(load_shifted(logits, mask, at, n_actions, top));
@@ -89,7 +91,8 @@ int nn_head_sample(const float *logp, int n_actions, double u)
     return last;
 }
 
-void nn_head_grad(const float *logp, float entropy, int n_actions, int action, float a, float b, float *dlogits)
+void nn_head_grad(const float *logp, float entropy, int n_actions, int action, float a, float b,
+                  float *dlogits)
 {
     for (int i = 0; i < n_actions; i++) {
         if (isinf(logp[i])) {

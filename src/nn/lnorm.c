@@ -21,8 +21,8 @@ void lnorm_init(const struct lnorm *l, const struct nn_params *p)
         gain[j] = 1;
 }
 
-void lnorm_forward(const struct lnorm *l, const struct nn_params *p, const float *x, size_t ld, int rows,
-                   float *unit, float *inverse, float *y)
+void lnorm_forward(const struct lnorm *l, const struct nn_params *p, const float *x, size_t ld,
+                   int rows, float *unit, float *inverse, float *y)
 {
     const float *gain = nn_params_value(p, l->gain), *bias = nn_params_value(p, l->bias);
     for (size_t r = 0; r < (size_t)rows; r++) {
@@ -42,8 +42,9 @@ void lnorm_forward(const struct lnorm *l, const struct nn_params *p, const float
 }
 
 /* With u the unit row and g = dy * gain:  dx = (g - mean(g) - u mean(g u)) / deviation. */
-void lnorm_backward(const struct lnorm *l, const struct nn_params *p, const float *unit, const float *inverse,
-                    size_t ld, int rows, const float *dy, float *dx, float *grad)
+void lnorm_backward(const struct lnorm *l, const struct nn_params *p, const float *unit,
+                    const float *inverse, size_t ld, int rows, const float *dy, float *dx,
+                    float *grad)
 {
     const float *gain = nn_params_value(p, l->gain);
     for (size_t r = 0; r < (size_t)rows; r++) {
@@ -58,7 +59,8 @@ void lnorm_backward(const struct lnorm *l, const struct nn_params *p, const floa
         }
         for (int j = 0; j < l->n; j++) {
             double g = (double)d[j] * (double)gain[j];
-            dx[r * ld + (size_t)j] = (float)((g - mean - (double)u[j] * along) * (double)inverse[r]);
+            dx[r * ld + (size_t)j] =
+                (float)((g - mean - (double)u[j] * along) * (double)inverse[r]);
         }
     }
 }

@@ -69,7 +69,8 @@ static void order_columns(const float *w, int rows, int n_hidden, float *out)
     for (int i = 0; i < rows; i++)
         for (int gate = 0; gate < N_GATES; gate++)
             for (int j = 0; j < n_hidden; j += VEC)
-                v16_store(out + i * width + column(gate, j), v16_load(w + i * width + gate * n_hidden + j));
+                v16_store(out + i * width + column(gate, j),
+                          v16_load(w + i * width + gate * n_hidden + j));
 }
 
 static void restore_columns(const float *w, int rows, int n_hidden, float *out)
@@ -78,7 +79,8 @@ static void restore_columns(const float *w, int rows, int n_hidden, float *out)
     for (int i = 0; i < rows; i++)
         for (int gate = 0; gate < N_GATES; gate++)
             for (int j = 0; j < n_hidden; j += VEC)
-                v16_store(out + i * width + gate * n_hidden + j, v16_load(w + i * width + column(gate, j)));
+                v16_store(out + i * width + gate * n_hidden + j,
+                          v16_load(w + i * width + column(gate, j)));
 }
 
 void lstm_pack(struct lstm *l, const struct nn_params *p)
@@ -111,14 +113,21 @@ VEC_INLINE void cell(float *g, const float *c_in, float *h, float *c, float *tan
 }
 
 /* Pre-activations of all gates of n rows. */
-static void gate_sums(const struct lstm *l, const float *x, size_t ldx, int n, const float *h, size_t ld, float *gates)
+static void gate_sums(const struct lstm *l, const float *x, size_t ldx, int n, const float *h,
+                      size_t ld, float *gates)
 {
     size_t width = N_GATES * (size_t)l->n_hidden;
-    struct gemm g = {
-        .m = n, .n = (int)width, .k = l->n_in,
-        .a = x, .a_m = ldx, .a_k = 1, .b = l->panels_x,
-        .c = gates, .c_m = width, .init = GEMM_BIAS, .bias = l->bias,
-    };
+    struct gemm g = {.m = n,
+                     .n = (int)width,
+                     .k = l->n_in,
+                     .a = x,
+                     .a_m = ldx,
+                     .a_k = 1,
+                     .b = l->panels_x,
+                     .c = gates,
+                     .c_m = width,
+                     .init = GEMM_BIAS,
+                     .bias = l->bias};
     gemm_run(&g);
     g.k = l->n_hidden;
     g.a = h;
@@ -128,13 +137,15 @@ static void gate_sums(const struct lstm *l, const float *x, size_t ldx, int n, c
     gemm_run(&g);
 }
 
-void lstm_step(const struct lstm *l, const float *x, size_t ldx, int n, float *h, float *c, size_t ld, float *gates)
+void lstm_step(const struct lstm *l, const float *x, size_t ldx, int n, float *h, float *c,
+               size_t ld, float *gates)
 {
     size_t hidden = (size_t)l->n_hidden, width = N_GATES * hidden;
     gate_sums(l, x, ldx, n, h, ld, gates);
     for (size_t r = 0; r < (size_t)n; r++)
         for (size_t j = 0; j < hidden; j += VEC)
-            cell(gates + r * width + N_GATES * j, c + r * ld + j, h + r * ld + j, c + r * ld + j, NULL);
+            cell(gates + r * width + N_GATES * j, c + r * ld + j, h + r * ld + j, c + r * ld + j,
+                 NULL);
 }
 
 /* The state row r of step s starts from. */
@@ -153,12 +164,13 @@ void lstm_forward(const struct lstm *l, struct lstm_trace *t)
     for (size_t s = 0; s < (size_t)t->n_steps; s++) {
         bool last = s + 1 == (size_t)t->n_steps;
         reset_rows(t, s, hidden);
-        gate_sums(l, t->x + s * rows * t->ldx, t->ldx, t->n_seq, t->h_in + s * rows * hidden, hidden,
-                  t->gates + s * rows * width);
+        gate_sums(l, t->x + s * rows * t->ldx, t->ldx, t->n_seq, t->h_in + s * rows * hidden,
+                  hidden, t->gates + s * rows * width);
         for (size_t r = 0; r < rows; r++) {
             size_t row = s * rows + r, next = row + rows;
             for (size_t j = 0; j < hidden; j += VEC) {
-                float *c = last ? t->dc + r * hidden + j : t->c_in + next * hidden + j; /* dc: not needed yet */
+                float *c = last ? t->dc + r * hidden + j
+                                : t->c_in + next * hidden + j; /* dc: not needed yet */
                 float *h = t->h + row * hidden + j;
                 cell(t->gates + row * width + N_GATES * j, t->c_in + row * hidden + j, h, c,
                      t->tanh_c + row * hidden + j);
@@ -169,7 +181,8 @@ void lstm_forward(const struct lstm *l, struct lstm_trace *t)
     }
 }
 
-/* Derivatives of one row and 16 units: g holds the gates, and receives the derivative by pre-activation. */
+/* Derivatives of one row and 16 units: g holds the gates, and receives the derivative by
+ * pre-activation. */
 VEC_INLINE void cell_backward(float *g, v16 dh, float *dc_io, v16 c_in, v16 squashed)
 {
     v16 one = v16_set(1.0f);
@@ -191,16 +204,21 @@ static void step_backward(const struct lstm *l, struct lstm_trace *t, size_t s)
         for (size_t j = 0; j < hidden; j += VEC) {
             v16 dh = v16_load(t->dh + row * hidden + j) + v16_load(t->dh_prev + r * hidden + j);
             cell_backward(t->gates + row * width + N_GATES * j, dh, t->dc + r * hidden + j,
-                          v16_load(t->c_in + row * hidden + j), v16_load(t->tanh_c + row * hidden + j));
+                          v16_load(t->c_in + row * hidden + j),
+                          v16_load(t->tanh_c + row * hidden + j));
         }
     }
     if (s == 0)
         return; /* truncation: nothing flows into the state the sequence started from */
-    struct gemm g = {
-        .m = t->n_seq, .n = l->n_hidden, .k = (int)width,
-        .a = t->gates + s * rows * width, .a_m = width, .a_k = 1, .b = l->panels_ht,
-        .c = t->dh_prev, .c_m = hidden,
-    };
+    struct gemm g = {.m = t->n_seq,
+                     .n = l->n_hidden,
+                     .k = (int)width,
+                     .a = t->gates + s * rows * width,
+                     .a_m = width,
+                     .a_k = 1,
+                     .b = l->panels_ht,
+                     .c = t->dh_prev,
+                     .c_m = hidden};
     if (t->pairs_in) {
         gemm_pairs_neighbours(g.a, width, t->n_seq, (int)width, t->pairs_gates, width / 2);
         g.pairs = true;
@@ -217,18 +235,24 @@ static void step_backward(const struct lstm *l, struct lstm_trace *t, size_t s)
         }
 }
 
-static void weight_grad(const struct lstm_trace *t, const float *in, size_t ld, int n_in, size_t width, float *grad)
+static void weight_grad(const struct lstm_trace *t, const float *in, size_t ld, int n_in,
+                        size_t width, float *grad)
 {
     int rows = t->n_seq * t->n_steps;
     size_t ld_pairs = (size_t)gemm_pad(n_in);
     for (int r = 0; r < rows; r += LSTM_CHUNK) {
         int n = rows - r < LSTM_CHUNK ? rows - r : LSTM_CHUNK;
-        struct gemm g = {
-            .m = n_in, .n = (int)width, .k = n,
-            .a = in + (size_t)r * ld, .a_m = 1, .a_k = ld,
-            .b = t->gates + (size_t)r * width, .b_k = width,
-            .c = grad, .c_m = width, .init = GEMM_ADD,
-        };
+        struct gemm g = {.m = n_in,
+                         .n = (int)width,
+                         .k = n,
+                         .a = in + (size_t)r * ld,
+                         .a_m = 1,
+                         .a_k = ld,
+                         .b = t->gates + (size_t)r * width,
+                         .b_k = width,
+                         .c = grad,
+                         .c_m = width,
+                         .init = GEMM_ADD};
         if (t->pairs_in) {
             gemm_pairs_rows(g.a, ld, n, (int)ld_pairs, t->pairs_in, ld_pairs);
             gemm_pairs_rows(g.b, width, n, (int)width, t->pairs_gates, width);

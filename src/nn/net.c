@@ -1,9 +1,10 @@
 /* net.c - wiring of layers into the three shapes.
  *
- * A "chain" is a row of dense layers whose last one is a linear head.  NN_SEPARATE has two chains on the
- * observation; NN_SHARED one, whose head holds the logits followed by the values; NN_LSTM the same on
- * top of the recurrent layer.  A tile is 128 rows, or 16 sequences of all their steps: its activations and
- * derivatives stay in the L2 cache between the forward and the backward pass. */
+ * A "chain" is a row of dense layers whose last one is a linear head.  NN_SEPARATE has two chains
+ * on the observation; NN_SHARED one, whose head holds the logits followed by the values; NN_LSTM
+ * the same on top of the recurrent layer.  A tile is 128 rows, or 16 sequences of all their steps:
+ * its activations and derivatives stay in the L2 cache between the forward and the backward
+ * pass. */
 #include "nn/net.h"
 
 #include <math.h>
@@ -39,11 +40,11 @@ struct chain_ws {
 struct nn_ws {
     size_t grad_size;
     float *grad;
-    float *x;       /* [rows][padded n_obs] */
-    int32_t *row;   /* [rows] */
+    float *x;     /* [rows][padded n_obs] */
+    int32_t *row; /* [rows] */
     struct chain_ws chain[2];
     struct dense_pairs pairs; /* bf16_grad */
-    struct lstm_trace trace; /* NN_LSTM; buffers owned here */
+    struct lstm_trace trace;  /* NN_LSTM; buffers owned here */
     uint8_t *reset;
 };
 
@@ -86,14 +87,15 @@ static enum err_code check_cfg(const struct nn_net_cfg *c, struct err *e)
         if (check_range(field[i].name, field[i].value, field[i].min, field[i].max, e))
             return ERR_RANGE;
     if (c->shape == NN_LSTM && c->n_hidden % VEC != 0)
-        return err_set(e, ERR_RANGE, "n_hidden: %d is not a multiple of 16, which the LSTM needs", c->n_hidden);
+        return err_set(e, ERR_RANGE, "n_hidden: %d is not a multiple of 16, which the LSTM needs",
+                       c->n_hidden);
     if (!isfinite(c->head_gain))
         return err_set(e, ERR_RANGE, "head_gain is not finite");
     return ERR_OK;
 }
 
-static void chain_declare(struct chain *ch, struct nn_params *p, const char *name, const int *width, int n,
-                          enum nn_act act)
+static void chain_declare(struct chain *ch, struct nn_params *p, const char *name, const int *width,
+                          int n, enum nn_act act)
 {
     char full[NN_NAME_MAX];
     ch->n = n;
@@ -112,13 +114,17 @@ static void declare(struct nn_net *net)
     net->n_chains = 1;
     if (c->shape == NN_SEPARATE) {
         net->n_chains = 2;
-        chain_declare(&net->chain[0], &net->params, "actor", (int[]){c->n_obs, h, h, c->n_actions}, 3, c->act);
-        chain_declare(&net->chain[1], &net->params, "critic", (int[]){c->n_obs, h, h, c->n_values}, 3, c->act);
+        chain_declare(&net->chain[0], &net->params, "actor", (int[]){c->n_obs, h, h, c->n_actions},
+                      3, c->act);
+        chain_declare(&net->chain[1], &net->params, "critic", (int[]){c->n_obs, h, h, c->n_values},
+                      3, c->act);
     } else if (c->shape == NN_SHARED) {
-        chain_declare(&net->chain[0], &net->params, "trunk", (int[]){c->n_obs, h, h, outputs}, 3, c->act);
+        chain_declare(&net->chain[0], &net->params, "trunk", (int[]){c->n_obs, h, h, outputs}, 3,
+                      c->act);
     } else {
         lstm_declare(&net->lstm, &net->params, "lstm", c->n_obs, h);
-        chain_declare(&net->chain[0], &net->params, "trunk", (int[]){h, c->n_dense, outputs}, 2, c->act);
+        chain_declare(&net->chain[0], &net->params, "trunk", (int[]){h, c->n_dense, outputs}, 2,
+                      c->act);
         net->grad_size += lstm_grad_size(&net->lstm);
     }
     for (int c_i = 0; c_i < net->n_chains; c_i++)
@@ -140,8 +146,8 @@ static enum err_code alloc_layers(struct nn_net *net, struct err *e)
     return net->grad_sum ? ERR_OK : err_set(e, ERR_NOMEM, "gradient sums");
 }
 
-/* Hidden layers: gain sqrt 2; values: 1; actions: head_gain (Andrychowicz et al. 2021 on small policy heads).
- * Logits and values are drawn apart even where they share one matrix. */
+/* Hidden layers: gain sqrt 2; values: 1; actions: head_gain (Andrychowicz et al. 2021 on small
+ * policy heads). Logits and values are drawn apart even where they share one matrix. */
 static void init_head(const struct nn_net *net, const struct dense *d, int n_small, struct rng *rng)
 {
     float *w = nn_params_value(&net->params, d->w);
@@ -173,7 +179,8 @@ static void init_values(struct nn_net *net, struct rng *rng)
     nn_net_pack(net);
 }
 
-enum err_code nn_net_new(const struct nn_net_cfg *cfg, struct rng *rng, struct nn_net **out, struct err *e)
+enum err_code nn_net_new(const struct nn_net_cfg *cfg, struct rng *rng, struct nn_net **out,
+                         struct err *e)
 {
     enum err_code rc = check_cfg(cfg, e);
     *out = NULL;
@@ -247,7 +254,8 @@ int nn_net_state_dim(const struct nn_net *net)
     return net->cfg.shape == NN_LSTM ? 2 * net->cfg.n_hidden : 0;
 }
 
-/* ---- workspaces ------------------------------------------------------------------------------- */
+/* ---- workspaces
+ * ------------------------------------------------------------------------------- */
 
 static bool ws_floats(float **p, int rows, int width)
 {
@@ -263,8 +271,8 @@ static bool trace_alloc(struct nn_ws *ws, int rows, int hidden)
         if (!ws_floats(buffer[i], rows, hidden))
             return false;
     ws->reset = try_zero((size_t)rows, 1);
-    return ws->reset && ws_floats(&t->gates, rows, 4 * hidden) && ws_floats(&t->dc, TILE_SEQS, hidden) &&
-           ws_floats(&t->dh_prev, TILE_SEQS, hidden);
+    return ws->reset && ws_floats(&t->gates, rows, 4 * hidden) &&
+           ws_floats(&t->dc, TILE_SEQS, hidden) && ws_floats(&t->dh_prev, TILE_SEQS, hidden);
 }
 
 static bool pairs_alloc(struct nn_ws *ws, const struct nn_net_cfg *c, int rows)
@@ -295,13 +303,15 @@ static bool ws_alloc(struct nn_ws *ws, const struct nn_net *net)
     for (int c = 0; c < net->n_chains; c++)
         for (int i = 0; i < net->chain[c].n; i++) {
             int width = gemm_pad(net->chain[c].layer[i].n_out);
-            if (!ws_floats(&ws->chain[c].y[i], rows, width) || !ws_floats(&ws->chain[c].dy[i], rows, width))
+            if (!ws_floats(&ws->chain[c].y[i], rows, width) ||
+                !ws_floats(&ws->chain[c].dy[i], rows, width))
                 return false;
         }
     return true;
 }
 
-static enum err_code new_ws(const struct nn_net *net, bool scratch, struct nn_ws **out, struct err *e)
+static enum err_code new_ws(const struct nn_net *net, bool scratch, struct nn_ws **out,
+                            struct err *e)
 {
     struct nn_ws *ws = mem_zero(1, sizeof *ws);
     *out = NULL;
@@ -330,8 +340,9 @@ void nn_ws_free(struct nn_ws *ws)
     if (!ws)
         return;
     struct lstm_trace *t = &ws->trace;
-    float *buffer[] = {t->h_in, t->c_in, t->tanh_c, t->h, t->dh, t->gates, t->dc, t->dh_prev, t->pairs_in,
-                       t->pairs_gates, ws->pairs.x, ws->pairs.dy, ws->pairs.dy_near, ws->grad, ws->x};
+    float *buffer[] = {t->h_in,     t->c_in,      t->tanh_c,         t->h,        t->dh,
+                       t->gates,    t->dc,        t->dh_prev,        t->pairs_in, t->pairs_gates,
+                       ws->pairs.x, ws->pairs.dy, ws->pairs.dy_near, ws->grad,    ws->x};
     for (size_t i = 0; i < ARRAY_LEN(buffer); i++)
         mem_free(buffer[i]);
     for (int c = 0; c < 2; c++)
@@ -349,9 +360,11 @@ void nn_ws_zero(struct nn_ws *ws)
     memset(ws->grad, 0, ws->grad_size * sizeof(float));
 }
 
-/* ---- forward ---------------------------------------------------------------------------------- */
+/* ---- forward
+ * ---------------------------------------------------------------------------------- */
 
-static void chain_forward(const struct chain *ch, struct chain_ws *w, const float *x, size_t ldx, int n)
+static void chain_forward(const struct chain *ch, struct chain_ws *w, const float *x, size_t ldx,
+                          int n)
 {
     for (int i = 0; i < ch->n; i++) {
         size_t ldy = (size_t)gemm_pad(ch->layer[i].n_out);
@@ -388,11 +401,12 @@ static struct nn_tile tile_of(const struct nn_net *net, struct nn_ws *ws, int n)
 static void copy_rows(const float *from, size_t ld, int n, int width, float *to)
 {
     for (int r = 0; r < n; r++)
-        memcpy(to + (size_t)r * (size_t)width, from + (size_t)r * ld, (size_t)width * sizeof(float));
+        memcpy(to + (size_t)r * (size_t)width, from + (size_t)r * ld,
+               (size_t)width * sizeof(float));
 }
 
-static void forward_tile(const struct nn_net *net, struct nn_ws *ws, const float *obs, size_t stride, int n,
-                         float *state, float *logits, float *values)
+static void forward_tile(const struct nn_net *net, struct nn_ws *ws, const float *obs,
+                         size_t stride, int n, float *state, float *logits, float *values)
 {
     if (net->cfg.shape == NN_LSTM) {
         size_t h = (size_t)net->cfg.n_hidden;
@@ -411,19 +425,21 @@ static void forward_tile(const struct nn_net *net, struct nn_ws *ws, const float
         copy_rows(t.values, t.ld_values, n, net->cfg.n_values, values);
 }
 
-void nn_net_forward(const struct nn_net *net, struct nn_ws *ws, const float *obs, size_t obs_stride, int n,
-                    float *state, float *logits, float *values)
+void nn_net_forward(const struct nn_net *net, struct nn_ws *ws, const float *obs, size_t obs_stride,
+                    int n, float *state, float *logits, float *values)
 {
     int state_dim = nn_net_state_dim(net);
     ASSERT(state || state_dim == 0);
     for (int i = 0; i < n; i += TILE_ROWS)
-        forward_tile(net, ws, obs + (size_t)i * obs_stride, obs_stride, n - i < TILE_ROWS ? n - i : TILE_ROWS,
+        forward_tile(net, ws, obs + (size_t)i * obs_stride, obs_stride,
+                     n - i < TILE_ROWS ? n - i : TILE_ROWS,
                      state_dim ? state + (size_t)i * (size_t)state_dim : NULL,
                      logits ? logits + (size_t)i * (size_t)net->cfg.n_actions : NULL,
                      values ? values + (size_t)i * (size_t)net->cfg.n_values : NULL);
 }
 
-/* ---- backward --------------------------------------------------------------------------------- */
+/* ---- backward
+ * --------------------------------------------------------------------------------- */
 
 static void chain_backward(const struct chain *ch, struct chain_ws *w, const float *x, size_t ldx,
                            enum nn_act x_act, int n, float *dx, size_t lddx, float *grad,
@@ -436,8 +452,8 @@ static void chain_backward(const struct chain *ch, struct chain_ws *w, const flo
         size_t ldy = (size_t)gemm_pad(d->n_out), below = (size_t)gemm_pad(d->n_in);
         grad -= dense_grad_size(d);
         if (i > 0)
-            dense_backward(d, w->y[i - 1], below, ch->layer[i - 1].act, w->dy[i], ldy, n, w->dy[i - 1], below,
-                           grad, pairs);
+            dense_backward(d, w->y[i - 1], below, ch->layer[i - 1].act, w->dy[i], ldy, n,
+                           w->dy[i - 1], below, grad, pairs);
         else
             dense_backward(d, x, ldx, x_act, w->dy[i], ldy, n, dx, lddx, grad, pairs);
     }
@@ -470,14 +486,16 @@ static void copy_floats(float *to, const float *from, int n)
         to[j] = from[j];
 }
 
-static void gather_row(const struct nn_net *net, struct nn_ws *ws, const struct nn_batch *b, int at, int32_t row)
+static void gather_row(const struct nn_net *net, struct nn_ws *ws, const struct nn_batch *b, int at,
+                       int32_t row)
 {
     ws->row[at] = row;
-    copy_floats(ws->x + (size_t)at * (size_t)gemm_pad(net->cfg.n_obs), b->obs + (size_t)row * b->obs_stride,
-                net->cfg.n_obs);
+    copy_floats(ws->x + (size_t)at * (size_t)gemm_pad(net->cfg.n_obs),
+                b->obs + (size_t)row * b->obs_stride, net->cfg.n_obs);
 }
 
-/* Shuffled rows defeat the hardware's prediction: ask for a row of the next tile while this one is copied. */
+/* Shuffled rows defeat the hardware's prediction: ask for a row of the next tile while this one is
+ * copied. */
 static void prefetch_row(const struct nn_net *net, const struct nn_batch *b, int i)
 {
     if (i >= b->n)
@@ -487,8 +505,8 @@ static void prefetch_row(const struct nn_net *net, const struct nn_batch *b, int
         __builtin_prefetch(row + j);
 }
 
-static void grad_rows(const struct nn_net *net, struct nn_ws *ws, float *grad, const struct nn_batch *b, int begin,
-                      int n, nn_loss_fn *loss, void *ctx)
+static void grad_rows(const struct nn_net *net, struct nn_ws *ws, float *grad,
+                      const struct nn_batch *b, int begin, int n, nn_loss_fn *loss, void *ctx)
 {
     size_t ldx = (size_t)gemm_pad(net->cfg.n_obs);
     for (int i = 0; i < n; i++) {
@@ -500,13 +518,14 @@ static void grad_rows(const struct nn_net *net, struct nn_ws *ws, float *grad, c
     struct nn_tile tile = tile_of(net, ws, n);
     loss(ctx, &tile);
     for (int c = 0; c < net->n_chains; c++) {
-        chain_backward(&net->chain[c], &ws->chain[c], ws->x, ldx, NN_LINEAR, n, NULL, 0, grad, pairs_of(net, ws));
+        chain_backward(&net->chain[c], &ws->chain[c], ws->x, ldx, NN_LINEAR, n, NULL, 0, grad,
+                       pairs_of(net, ws));
         grad += chain_grad_size(&net->chain[c]);
     }
 }
 
-static void gather_sequences(const struct nn_net *net, struct nn_ws *ws, const struct nn_batch *b, int begin,
-                             int n)
+static void gather_sequences(const struct nn_net *net, struct nn_ws *ws, const struct nn_batch *b,
+                             int begin, int n)
 {
     size_t h = (size_t)net->cfg.n_hidden;
     for (int q = 0; q < n; q++) {
@@ -522,8 +541,8 @@ static void gather_sequences(const struct nn_net *net, struct nn_ws *ws, const s
     }
 }
 
-static void grad_sequences(const struct nn_net *net, struct nn_ws *ws, float *grad, const struct nn_batch *b,
-                           int begin, int n, nn_loss_fn *loss, void *ctx)
+static void grad_sequences(const struct nn_net *net, struct nn_ws *ws, float *grad,
+                           const struct nn_batch *b, int begin, int n, nn_loss_fn *loss, void *ctx)
 {
     struct lstm_trace *t = &ws->trace;
     size_t h = (size_t)net->cfg.n_hidden;
@@ -539,7 +558,8 @@ static void grad_sequences(const struct nn_net *net, struct nn_ws *ws, float *gr
     struct nn_tile tile = tile_of(net, ws, rows);
     loss(ctx, &tile);
     float *chain_grad = grad + lstm_grad_size(&net->lstm);
-    chain_backward(&net->chain[0], &ws->chain[0], t->h, h, NN_LINEAR, rows, t->dh, h, chain_grad, pairs_of(net, ws));
+    chain_backward(&net->chain[0], &ws->chain[0], t->h, h, NN_LINEAR, rows, t->dh, h, chain_grad,
+                   pairs_of(net, ws));
     lstm_backward(&net->lstm, t, grad);
 }
 
@@ -559,8 +579,8 @@ void nn_net_grad_into(const struct nn_net *net, struct nn_ws *scratch, struct nn
     }
 }
 
-void nn_net_grad(const struct nn_net *net, struct nn_ws *ws, const struct nn_batch *batch, nn_loss_fn *loss,
-                 void *ctx)
+void nn_net_grad(const struct nn_net *net, struct nn_ws *ws, const struct nn_batch *batch,
+                 nn_loss_fn *loss, void *ctx)
 {
     nn_net_grad_into(net, ws, ws, batch, loss, ctx);
 }

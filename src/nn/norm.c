@@ -8,8 +8,8 @@
 
 enum { HIST_EVERY = 16 }; /* of how many rows one enters the histogram */
 
-/* Sums of d = x - mean, where mean is the one in use: small numbers, so float rows may be summed in double
- * without losing the variance. */
+/* Sums of d = x - mean, where mean is the one in use: small numbers, so float rows may be summed in
+ * double without losing the variance. */
 struct nn_norm_acc {
     int dim;
     int64_t n_rows;
@@ -48,7 +48,8 @@ void nn_norm_refresh(struct nn_norm *n)
     }
 }
 
-void nn_norm_apply(const struct nn_norm *n, const float *x, size_t x_stride, int n_rows, float *y, size_t y_stride)
+void nn_norm_apply(const struct nn_norm *n, const float *x, size_t x_stride, int n_rows, float *y,
+                   size_t y_stride)
 {
     v16 low = v16_set(-n->clip), high = v16_set(n->clip);
     int whole = n->dim / VEC * VEC;
@@ -96,7 +97,8 @@ static void add_to_histogram(struct nn_norm_acc *a, const struct nn_norm *n, con
     }
 }
 
-void nn_norm_acc_add(struct nn_norm_acc *a, const struct nn_norm *n, const float *x, size_t x_stride, int n_rows)
+void nn_norm_acc_add(struct nn_norm_acc *a, const struct nn_norm *n, const float *x,
+                     size_t x_stride, int n_rows)
 {
     for (size_t r = 0; r < (size_t)n_rows; r++, a->n_rows++) {
         const float *row = x + r * x_stride;
@@ -121,7 +123,8 @@ void nn_norm_merge(struct nn_norm *n, struct nn_norm_acc *const *acc, int n_acc)
             for (int b = 0; b < NN_NORM_BINS; b++)
                 n->hist[j * NN_NORM_BINS + b] += acc[i]->hist[j * NN_NORM_BINS + b];
         }
-        if (rows > 0) { /* Chan et al. 1983, eq. 2.1 with the new rows' sums taken about the old mean */
+        if (rows >
+            0) { /* Chan et al. 1983, eq. 2.1 with the new rows' sums taken about the old mean */
             double shift = sum / rows, all = n->count + rows;
             double within = fmax(0.0, sum_sq - sum * shift);
             n->m2[j] += within + shift * shift * n->count * rows / all;

@@ -99,7 +99,8 @@ void nn_init_orthogonal(float *w, int n_in, int n_out, float gain, struct rng *r
     orthonormal_rows(q, rows, cols, rng);
     for (int i = 0; i < n_in; i++)
         for (int o = 0; o < n_out; o++) {
-            double x = n_in < n_out ? q[(size_t)i * (size_t)cols + (size_t)o] : q[(size_t)o * (size_t)cols + (size_t)i];
+            double x = n_in < n_out ? q[(size_t)i * (size_t)cols + (size_t)o]
+                                    : q[(size_t)o * (size_t)cols + (size_t)i];
             w[(size_t)i * (size_t)n_out + (size_t)o] = gain * (float)x;
         }
     mem_free(q);

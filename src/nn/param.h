@@ -1,8 +1,8 @@
 /* param.h - all parameters of one network in flat, aligned blocks.
  *
- * Values, gradients and the two Adam moments are four blocks of the same layout; a table (name, shape,
- * offset) describes them.  Each tensor starts on a 64-byte boundary, gaps are zero in all four blocks,
- * so an optimiser may sweep the whole block without looking at the table.
+ * Values, gradients and the two Adam moments are four blocks of the same layout; a table (name,
+ * shape, offset) describes them.  Each tensor starts on a 64-byte boundary, gaps are zero in all
+ * four blocks, so an optimiser may sweep the whole block without looking at the table.
  * Shapes are the mathematical ones (no padding): a dense weight is [n_in][n_out], row-major.
  *
  * STABLE: the functions and fields below. */
@@ -31,7 +31,8 @@ struct nn_params {
     float *value, *grad, *m, *v; /* [total] each, 64-byte aligned, owned */
 };
 
-/* Appends a tensor to the table and returns its index; call before nn_params_alloc.  Dimensions of 0 end the shape. */
+/* Appends a tensor to the table and returns its index; call before nn_params_alloc.  Dimensions of
+ * 0 end the shape. */
 int nn_params_add(struct nn_params *p, const char *name, int d0, int d1, int d2, int d3);
 /* Allocates the four blocks, zeroed.  Errors: ERR_NOMEM, ERR_LIMIT above 64 M floats. */
 NODISCARD enum err_code nn_params_alloc(struct nn_params *p, struct err *e);

@@ -15,11 +15,13 @@ struct nn_policy {
     struct nn_net *net;
     struct nn_norm norm;
     struct nn_ws *ws;
-    float *scaled, *logits, *logp, *values; /* [ROWS][n_obs], [ROWS][n_actions], [n_actions], [ROWS][n_values] */
-    float *state;                           /* [state_dim], scratch of attributions */
+    float *scaled, *logits, *logp,
+        *values;  /* [ROWS][n_obs], [ROWS][n_actions], [n_actions], [ROWS][n_values] */
+    float *state; /* [state_dim], scratch of attributions */
 };
 
-static enum err_code load(struct nn_policy *p, const struct st_meta *expect, int n_expect, struct err *e)
+static enum err_code load(struct nn_policy *p, const struct st_meta *expect, int n_expect,
+                          struct err *e)
 {
     struct nn_net_cfg cfg;
     struct rng rng = rng_stream(0, "nn.policy"); /* the values drawn are replaced at once */
@@ -42,8 +44,8 @@ static enum err_code load(struct nn_policy *p, const struct st_meta *expect, int
     return rc ? rc : nn_ws_new(p->net, &p->ws, e);
 }
 
-enum err_code nn_policy_load(const char *path, const struct st_meta *expect, int n_expect, struct nn_policy **out,
-                             struct err *e)
+enum err_code nn_policy_load(const char *path, const struct st_meta *expect, int n_expect,
+                             struct nn_policy **out, struct err *e)
 {
     struct nn_policy *p = mem_zero(1, sizeof *p);
     *out = NULL;
@@ -92,7 +94,8 @@ const struct st_file *nn_policy_file(const struct nn_policy *p)
     return p->file;
 }
 
-static enum err_code check_row(const float *obs, int n_obs, const uint8_t *mask, int n_actions, struct err *e)
+static enum err_code check_row(const float *obs, int n_obs, const uint8_t *mask, int n_actions,
+                               struct err *e)
 {
     for (int j = 0; j < n_obs; j++)
         if (!isfinite(obs[j]))
@@ -110,8 +113,8 @@ static enum err_code check_outputs(const float *x, int n, const char *what, stru
     return ERR_OK;
 }
 
-enum err_code nn_policy_act(struct nn_policy *p, const float *obs, const uint8_t *mask, float *state, int *action,
-                            float *prob, float *value, struct err *e)
+enum err_code nn_policy_act(struct nn_policy *p, const float *obs, const uint8_t *mask,
+                            float *state, int *action, float *prob, float *value, struct err *e)
 {
     const struct nn_net_cfg *c = nn_net_cfg_get(p->net);
     size_t n_obs = (size_t)c->n_obs;
@@ -136,14 +139,14 @@ enum err_code nn_policy_act(struct nn_policy *p, const float *obs, const uint8_t
     return ERR_OK;
 }
 
-static enum err_code act_rows(struct nn_policy *p, const float *obs, const uint8_t *mask, int n, float *state,
-                              int32_t *action, struct err *e)
+static enum err_code act_rows(struct nn_policy *p, const float *obs, const uint8_t *mask, int n,
+                              float *state, int32_t *action, struct err *e)
 {
     const struct nn_net_cfg *c = nn_net_cfg_get(p->net);
     size_t n_obs = (size_t)c->n_obs, n_actions = (size_t)c->n_actions;
     for (int i = 0; i < n; i++) {
-        enum err_code rc = check_row(obs + (size_t)i * n_obs, c->n_obs, mask ? mask + (size_t)i * n_actions : NULL,
-                                     c->n_actions, e);
+        enum err_code rc = check_row(obs + (size_t)i * n_obs, c->n_obs,
+                                     mask ? mask + (size_t)i * n_actions : NULL, c->n_actions, e);
         if (rc)
             return rc;
     }
@@ -151,21 +154,21 @@ static enum err_code act_rows(struct nn_policy *p, const float *obs, const uint8
     nn_net_forward(p->net, p->ws, p->scaled, n_obs, n, state, p->logits, NULL);
     enum err_code rc = check_outputs(p->logits, n * c->n_actions, "logit", e);
     for (int i = 0; i < n && rc == ERR_OK; i++)
-        action[i] = nn_head_argmax(p->logits + (size_t)i * n_actions, mask ? mask + (size_t)i * n_actions : NULL,
-                                   c->n_actions);
+        action[i] = nn_head_argmax(p->logits + (size_t)i * n_actions,
+                                   mask ? mask + (size_t)i * n_actions : NULL, c->n_actions);
     return rc;
 }
 
-enum err_code nn_policy_act_many(struct nn_policy *p, const float *obs, const uint8_t *mask, int n, float *state,
-                                 int32_t *action, struct err *e)
+enum err_code nn_policy_act_many(struct nn_policy *p, const float *obs, const uint8_t *mask, int n,
+                                 float *state, int32_t *action, struct err *e)
 {
     const struct nn_net_cfg *c = nn_net_cfg_get(p->net);
     size_t state_dim = (size_t)nn_net_state_dim(p->net);
     for (int i = 0; i < n; i += ROWS) {
         size_t at = (size_t)i;
-        enum err_code rc = act_rows(p, obs + at * (size_t)c->n_obs, mask ? mask + at * (size_t)c->n_actions : NULL,
-                                    n - i < ROWS ? n - i : ROWS, state_dim ? state + at * state_dim : NULL,
-                                    action + i, e);
+        enum err_code rc = act_rows(
+            p, obs + at * (size_t)c->n_obs, mask ? mask + at * (size_t)c->n_actions : NULL,
+            n - i < ROWS ? n - i : ROWS, state_dim ? state + at * state_dim : NULL, action + i, e);
         if (rc)
             return err_wrap(e, "rows from %d", i);
     }
@@ -190,8 +193,8 @@ static double preference(struct nn_policy *p, const uint8_t *mask, const float *
     return (double)p->logits[action] - (n ? others / n : 0.0);
 }
 
-void nn_policy_attribution(struct nn_policy *p, const float *obs, const uint8_t *mask, const float *state,
-                           int action, float *grad)
+void nn_policy_attribution(struct nn_policy *p, const float *obs, const uint8_t *mask,
+                           const float *state, int action, float *grad)
 {
     const float half_step = 0.05f; /* of a deviation: wide enough that rounding does not show */
     size_t n_obs = (size_t)nn_net_cfg_get(p->net)->n_obs;

@@ -40,10 +40,11 @@ size_t st_dtype_size(enum st_dtype d)
     return dtypes[d].size;
 }
 
-/* ---- reading ---------------------------------------------------------------------------------- */
+/* ---- reading
+ * ---------------------------------------------------------------------------------- */
 
-static enum err_code read_dtype(const struct json_doc *doc, const struct json *obj, struct st_tensor *t,
-                                struct err *e)
+static enum err_code read_dtype(const struct json_doc *doc, const struct json *obj,
+                                struct st_tensor *t, struct err *e)
 {
     const char *name;
     enum err_code rc = json_get_str(doc, obj, "dtype", &name, e);
@@ -66,8 +67,8 @@ static bool whole_number(const struct json *v, double max, size_t *out)
     return true;
 }
 
-static enum err_code read_shape(const struct json_doc *doc, const struct json *obj, struct st_tensor *t,
-                                struct err *e)
+static enum err_code read_shape(const struct json_doc *doc, const struct json *obj,
+                                struct st_tensor *t, struct err *e)
 {
     const struct json *shape;
     enum err_code rc = json_get_array(doc, obj, "shape", &shape, e);
@@ -79,8 +80,8 @@ static enum err_code read_shape(const struct json_doc *doc, const struct json *o
         if (t->n_dims == ST_DIMS_MAX)
             return err_set(e, ERR_LIMIT, "%s: more than %d dimensions", t->name, ST_DIMS_MAX);
         if (!whole_number(v, ST_FILE_MAX, &dim))
-            return err_set(e, ERR_PARSE, "%s: dimension %d is not a whole number up to %d", t->name, t->n_dims,
-                           ST_FILE_MAX);
+            return err_set(e, ERR_PARSE, "%s: dimension %d is not a whole number up to %d", t->name,
+                           t->n_dims, ST_FILE_MAX);
         if (!size_mul(bytes, dim, &bytes) || bytes > ST_FILE_MAX)
             return err_set(e, ERR_LIMIT, "%s: larger than %d bytes", t->name, ST_FILE_MAX);
         t->dim[t->n_dims++] = (int64_t)dim;
@@ -102,11 +103,11 @@ static enum err_code read_offsets(const struct json_doc *doc, const struct json 
         !whole_number(end, ST_FILE_MAX, &out->end))
         return err_set(e, ERR_PARSE, "%s: data_offsets are not two whole numbers", name);
     if (out->begin > out->end || out->end > n_data)
-        return err_set(e, ERR_PARSE, "%s: data_offsets [%zu, %zu] leave the %zu bytes of data", name, out->begin,
-                       out->end, n_data);
+        return err_set(e, ERR_PARSE, "%s: data_offsets [%zu, %zu] leave the %zu bytes of data",
+                       name, out->begin, out->end, n_data);
     if (out->end - out->begin != out->t.n_bytes)
-        return err_set(e, ERR_PARSE, "%s: %zu bytes of data for a shape of %zu", name, out->end - out->begin,
-                       out->t.n_bytes);
+        return err_set(e, ERR_PARSE, "%s: %zu bytes of data for a shape of %zu", name,
+                       out->end - out->begin, out->t.n_bytes);
     return ERR_OK;
 }
 
@@ -115,7 +116,8 @@ static enum err_code read_entry(const struct json_doc *doc, const struct json *o
 {
     const char *name = json_key(obj);
     if (strlen(name) >= ST_NAME_MAX)
-        return err_set(e, ERR_LIMIT, "tensor name \"%.32s...\" is longer than %d bytes", name, ST_NAME_MAX - 1);
+        return err_set(e, ERR_LIMIT, "tensor name \"%.32s...\" is longer than %d bytes", name,
+                       ST_NAME_MAX - 1);
     if (!json_is_object(obj))
         return err_set(e, ERR_PARSE, "%s: expected an object", name);
     (void)snprintf(out->t.name, sizeof out->t.name, "%s", name);
@@ -141,8 +143,10 @@ static enum err_code check_tiling(const struct entry *entry, int n, size_t n_dat
     size_t at = 0;
     for (int i = 0; i < n; i++) {
         if (entry[i].begin != at)
-            return err_set(e, ERR_PARSE, "%s: data begins at %zu, %s %zu", entry[i].t.name, entry[i].begin,
-                           entry[i].begin < at ? "overlapping the tensor that ends at" : "after a gap from", at);
+            return err_set(
+                e, ERR_PARSE, "%s: data begins at %zu, %s %zu", entry[i].t.name, entry[i].begin,
+                entry[i].begin < at ? "overlapping the tensor that ends at" : "after a gap from",
+                at);
         at = entry[i].end;
     }
     if (at != n_data)
@@ -154,7 +158,8 @@ static enum err_code check_finite(const struct st_tensor *t, struct err *e)
 {
     size_t n = t->n_bytes / dtypes[t->dtype].size;
     for (size_t i = 0; i < n && (t->dtype == ST_F32 || t->dtype == ST_F64); i++) {
-        double x = t->dtype == ST_F32 ? (double)((const float *)t->data)[i] : ((const double *)t->data)[i];
+        double x =
+            t->dtype == ST_F32 ? (double)((const float *)t->data)[i] : ((const double *)t->data)[i];
         if (!isfinite(x))
             return err_set(e, ERR_NUMERIC, "%s: value %zu is not finite", t->name, i);
     }
@@ -166,8 +171,8 @@ static size_t aligned_size(size_t n)
     return (n + MEM_ALIGN - 1) / MEM_ALIGN * MEM_ALIGN;
 }
 
-static enum err_code copy_tensors(struct st_file *f, const struct entry *entry, int n, const unsigned char *data,
-                                  struct err *e)
+static enum err_code copy_tensors(struct st_file *f, const struct entry *entry, int n,
+                                  const unsigned char *data, struct err *e)
 {
     size_t total = 0;
     for (int i = 0; i < n; i++)
@@ -209,7 +214,8 @@ static enum err_code read_meta(struct st_file *f, const struct json *obj, struct
     return ERR_OK;
 }
 
-static enum err_code read_header(struct st_file *f, const unsigned char *data, size_t n_data, struct err *e)
+static enum err_code read_header(struct st_file *f, const unsigned char *data, size_t n_data,
+                                 struct err *e)
 {
     const struct json *root = json_root(f->doc);
     size_t n_keys = json_count(root);
@@ -254,11 +260,13 @@ enum err_code st_parse(const void *bytes, size_t n, struct st_file **out, struct
         return err_set(e, ERR_PARSE, "%zu bytes are too few for a safetensors file", n);
     uint64_t header = read_le64(p);
     if (header > ST_HEADER_MAX)
-        return err_set(e, ERR_LIMIT, "header of %" PRIu64 " bytes is above %d", header, ST_HEADER_MAX);
+        return err_set(e, ERR_LIMIT, "header of %" PRIu64 " bytes is above %d", header,
+                       ST_HEADER_MAX);
     if (header > n - 8)
         return err_set(e, ERR_PARSE, "header of %" PRIu64 " bytes in a file of %zu", header, n);
     struct st_file *f = mem_zero(1, sizeof *f);
-    enum err_code rc = json_parse((const char *)p + 8, (size_t)header, ST_HEADER_MAX, "header", &f->doc, e);
+    enum err_code rc =
+        json_parse((const char *)p + 8, (size_t)header, ST_HEADER_MAX, "header", &f->doc, e);
     if (rc == ERR_OK)
         rc = read_header(f, p + 8 + header, n - 8 - (size_t)header, e);
     if (rc) {
@@ -331,7 +339,8 @@ const char *st_meta_get(const struct st_file *f, const char *key)
     return NULL;
 }
 
-/* ---- writing ---------------------------------------------------------------------------------- */
+/* ---- writing
+ * ---------------------------------------------------------------------------------- */
 
 static void put_tensor(struct json_writer *w, const struct st_tensor *t, size_t begin)
 {
@@ -348,8 +357,8 @@ static void put_tensor(struct json_writer *w, const struct st_tensor *t, size_t 
     json_close(w);
 }
 
-static enum err_code build_header(const struct st_tensor *t, int n_t, const struct st_meta *meta, int n_meta,
-                                  struct buf *out, struct err *e)
+static enum err_code build_header(const struct st_tensor *t, int n_t, const struct st_meta *meta,
+                                  int n_meta, struct buf *out, struct err *e)
 {
     struct json_writer w = json_writer_init(out, 0);
     size_t at = 0;
@@ -372,8 +381,8 @@ static enum err_code build_header(const struct st_tensor *t, int n_t, const stru
     return buf_check(out, e);
 }
 
-static enum err_code write_all(struct file_writer *w, const struct buf *header, const struct st_tensor *t, int n_t,
-                               struct err *e)
+static enum err_code write_all(struct file_writer *w, const struct buf *header,
+                               const struct st_tensor *t, int n_t, struct err *e)
 {
     unsigned char size[8];
     for (int i = 0; i < 8; i++)
@@ -387,14 +396,14 @@ static enum err_code write_all(struct file_writer *w, const struct buf *header, 
     return rc ? rc : file_writer_commit(w, e);
 }
 
-enum err_code st_write(const char *path, const struct st_tensor *t, int n_t, const struct st_meta *meta, int n_meta,
-                       struct err *e)
+enum err_code st_write(const char *path, const struct st_tensor *t, int n_t,
+                       const struct st_meta *meta, int n_meta, struct err *e)
 {
     struct buf header = buf_init(ST_HEADER_MAX);
     struct file_writer *w = NULL;
     if (n_t > ST_TENSORS_MAX - 1 || n_meta > ST_META_MAX)
-        return err_set(e, ERR_LIMIT, "%s: %d tensors and %d metadata keys are above %d and %d", path, n_t, n_meta,
-                       ST_TENSORS_MAX - 1, ST_META_MAX);
+        return err_set(e, ERR_LIMIT, "%s: %d tensors and %d metadata keys are above %d and %d",
+                       path, n_t, n_meta, ST_TENSORS_MAX - 1, ST_META_MAX);
     enum err_code rc = build_header(t, n_t, meta, n_meta, &header, e);
     if (rc) {
         (void)err_wrap(e, "%s", path);

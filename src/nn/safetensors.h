@@ -2,8 +2,8 @@
  *
  * Layout: u64 little-endian header length, JSON header, tensor bytes.  The header maps a name to
  * {"dtype","shape","data_offsets":[begin,end]} and may hold "__metadata__": {string: string}.
- * The reader trusts nothing: caps on size, counts, names and depth; offsets must tile the data without
- * gap or overlap; sizes must match the shapes; F32 and F64 must be finite.
+ * The reader trusts nothing: caps on size, counts, names and depth; offsets must tile the data
+ * without gap or overlap; sizes must match the shapes; F32 and F64 must be finite.
  * The writer puts tensors in the order given, pads the header with spaces to 8 bytes, writes to a
  * temporary in the same folder, fsyncs, renames, fsyncs the folder.  Same content, same bytes.
  * STABLE. */
@@ -22,8 +22,8 @@ enum {
     ST_TENSORS_MAX = 512,
     ST_META_MAX = 128,
     ST_DIMS_MAX = 4,
-    ST_HEADER_MAX = 1 << 20,    /* bytes */
-    ST_FILE_MAX = 1 << 30,      /* bytes */
+    ST_HEADER_MAX = 1 << 20, /* bytes */
+    ST_FILE_MAX = 1 << 30,   /* bytes */
 };
 
 struct st_tensor {

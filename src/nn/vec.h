@@ -1,8 +1,8 @@
 /* vec.h - sixteen floats at a time, and fast tanh, sigmoid, exp and log on them.
  *
- * Written with gcc's vector extension, so it compiles for any CPU; three operations use AVX-512 where the
- * build has it: fused multiply-add (elsewhere a product and a sum), minimum/maximum and table look-up.
- * Same bits on one build for one input, whatever lane it is in.
+ * Written with gcc's vector extension, so it compiles for any CPU; three operations use AVX-512
+ * where the build has it: fused multiply-add (elsewhere a product and a sum), minimum/maximum and
+ * table look-up. Same bits on one build for one input, whatever lane it is in.
  *
  * Errors measured over all floats in the stated range (tests/num/nn_vec_test.c):
  *   tanh     absolute 6.3e-6; odd; exactly 0 at 0; |tanh| <= 1
@@ -10,10 +10,10 @@
  *   exp      relative 1.2e-7 on [-87, 88], clamped outside
  *   log      absolute 6e-8 + relative 6e-8 on normal positive floats
  *
- * tanh: cubic per quarter octave on [2^-5, 8), found by Remez exchange; the exponent and two mantissa bits
- * select the row of a 32-entry table, which two registers hold, so four permutes replace the division
- * of the usual rational form: 8 instead of 17 cycles on Zen 4.  Below 2^-5 the first
- * column (odd) holds, above 8 the value at 8. */
+ * tanh: cubic per quarter octave on [2^-5, 8), found by Remez exchange; the exponent and two
+ * mantissa bits select the row of a 32-entry table, which two registers hold, so four permutes
+ * replace the division of the usual rational form: about 10 instead of 17 cycles on Zen 4.  Below
+ * 2^-5 the first column (odd) holds, above 8 the value at 8. */
 #ifndef NN_VEC_H
 #define NN_VEC_H
 
@@ -101,7 +101,8 @@ VEC_INLINE v16 v16_sqrt(v16 x)
 #endif
 }
 
-/* ---- bfloat16 pairs: lane = low half, high half; both rounded to nearest even --------------------- */
+/* ---- bfloat16 pairs: lane = low half, high half; both rounded to nearest even
+ * --------------------- */
 
 VEC_INLINE v16i v16_round_bf16(v16 x) /* in the upper half of each lane */
 {
@@ -169,7 +170,8 @@ VEC_INLINE float v16_sum(v16 x)
 VEC_INLINE v16 v16_lookup32(const float *table, v16i i)
 {
 #if defined(__AVX512F__)
-    return (v16)_mm512_permutex2var_ps((__m512)v16_load(table), (__m512i)i, (__m512)v16_load(table + VEC));
+    return (v16)_mm512_permutex2var_ps((__m512)v16_load(table), (__m512i)i,
+                                       (__m512)v16_load(table + VEC));
 #else
     v16 y;
     for (int k = 0; k < VEC; k++)
@@ -178,32 +180,41 @@ VEC_INLINE v16 v16_lookup32(const float *table, v16i i)
 #endif
 }
 
-/* Rows of tanh: coefficients of 1, x, x^2, x^3; column (bits of |x| >> 21) mod 32: the octave's exponent and two
- * bits of mantissa.  Column 8 is the first, [2^-5, 1.25 2^-5), and (being odd) holds below it as well. */
+/* Rows of tanh: coefficients of 1, x, x^2, x^3; column (bits of |x| >> 21) mod 32: the octave's
+ * exponent and two bits of mantissa.  Column 8 is the first, [2^-5, 1.25 2^-5), and (being odd)
+ * holds below it as well. */
 static const float vec_tanh_table[4][32] __attribute__((aligned(64))) = {
-    {0.348342337f, 0.600172181f, 0.774623483f, 0.880043892f, 0.954430598f, 0.989425814f, 0.997739102f,
-     0.999544804f, 0.0f, -7.72644283e-08f, -1.78232388e-07f, -3.64365811e-07f, -8.9756666e-07f,
-     -2.44477478e-06f, -5.61461499e-06f, -1.14189529e-05f, -2.78683084e-05f, -7.47988337e-05f,
-     -0.000168785348f, -0.000336325166f, -0.000791275719f, -0.00200499032f, -0.00422564158f,
-     -0.00778305855f, -0.015941708f, -0.0325728662f, -0.0533403032f, -0.0734532196f, -0.0891722192f,
-     -0.0654617867f, 0.0168572897f, 0.141166451f},
-    {0.655286509f, 0.349768882f, 0.173453043f, 0.0822115493f, 0.0268224053f, 0.00521760292f,
-     0.000959593242f, 0.000169432633f, 0.999999903f, 1.00000677f, 1.00001321f, 1.00002338f, 1.00004821f,
-     1.00010724f, 1.00020823f, 1.00036692f, 1.00074988f, 1.00164549f, 1.00314313f, 1.00543417f,
-     1.01073405f, 1.02233041f, 1.04004644f, 1.06440196f, 1.11206573f, 1.19195197f, 1.2752802f, 1.34460651f,
-     1.39177798f, 1.33689058f, 1.17297314f, 0.959768876f},
-    {-0.228641663f, -0.104890935f, -0.0454249105f, -0.019080451f, -0.00531560749f, -0.000864018978f,
-     -0.000136426523f, -2.10998057e-05f, 0.0f, -0.000210846439f, -0.000347618986f, -0.000533252675f,
-     -0.000918867484f, -0.0016708966f, -0.00274455237f, -0.00419198267f, -0.00716717901f, -0.012873667f,
-     -0.0208374973f, -0.0312893286f, -0.0518920008f, -0.0888848078f, -0.136050815f, -0.191680471f,
-     -0.284606405f, -0.412728014f, -0.52430636f, -0.604025091f, -0.651255821f, -0.608900568f,
-     -0.499980741f, -0.377988117f},
-    {0.027460617f, 0.0107258098f, 0.00403323347f, 0.00149573106f, 0.000354065027f, 4.79682773e-05f,
-     6.49273111e-06f, 8.78712652e-07f, -0.333079193f, -0.330875005f, -0.329904564f, -0.328774924f,
-     -0.326775783f, -0.323577162f, -0.31976789f, -0.315363483f, -0.307649842f, -0.295510019f,
-     -0.281377666f, -0.265470323f, -0.238741959f, -0.199340734f, -0.157435228f, -0.115045328f,
-     -0.0545815066f, 0.0140257682f, 0.0638845233f, 0.0944658762f, 0.110244081f, 0.0993484728f,
-     0.0751966505f, 0.05190956f},
+    {0.348342337f,     0.600172181f,     0.774623483f,
+     0.880043892f,     0.954430598f,     0.989425814f,
+     0.997739102f,     0.999544804f,     0.0f,
+     -7.72644283e-08f, -1.78232388e-07f, -3.64365811e-07f,
+     -8.9756666e-07f,  -2.44477478e-06f, -5.61461499e-06f,
+     -1.14189529e-05f, -2.78683084e-05f, -7.47988337e-05f,
+     -0.000168785348f, -0.000336325166f, -0.000791275719f,
+     -0.00200499032f,  -0.00422564158f,  -0.00778305855f,
+     -0.015941708f,    -0.0325728662f,   -0.0533403032f,
+     -0.0734532196f,   -0.0891722192f,   -0.0654617867f,
+     0.0168572897f,    0.141166451f},
+    {0.655286509f,    0.349768882f,    0.173453043f, 0.0822115493f, 0.0268224053f, 0.00521760292f,
+     0.000959593242f, 0.000169432633f, 0.999999903f, 1.00000677f,   1.00001321f,   1.00002338f,
+     1.00004821f,     1.00010724f,     1.00020823f,  1.00036692f,   1.00074988f,   1.00164549f,
+     1.00314313f,     1.00543417f,     1.01073405f,  1.02233041f,   1.04004644f,   1.06440196f,
+     1.11206573f,     1.19195197f,     1.2752802f,   1.34460651f,   1.39177798f,   1.33689058f,
+     1.17297314f,     0.959768876f},
+    {-0.228641663f,    -0.104890935f,    -0.0454249105f,   -0.019080451f,  -0.00531560749f,
+     -0.000864018978f, -0.000136426523f, -2.10998057e-05f, 0.0f,           -0.000210846439f,
+     -0.000347618986f, -0.000533252675f, -0.000918867484f, -0.0016708966f, -0.00274455237f,
+     -0.00419198267f,  -0.00716717901f,  -0.012873667f,    -0.0208374973f, -0.0312893286f,
+     -0.0518920008f,   -0.0888848078f,   -0.136050815f,    -0.191680471f,  -0.284606405f,
+     -0.412728014f,    -0.52430636f,     -0.604025091f,    -0.651255821f,  -0.608900568f,
+     -0.499980741f,    -0.377988117f},
+    {0.027460617f,    0.0107258098f,   0.00403323347f,  0.00149573106f, 0.000354065027f,
+     4.79682773e-05f, 6.49273111e-06f, 8.78712652e-07f, -0.333079193f,  -0.330875005f,
+     -0.329904564f,   -0.328774924f,   -0.326775783f,   -0.323577162f,  -0.31976789f,
+     -0.315363483f,   -0.307649842f,   -0.295510019f,   -0.281377666f,  -0.265470323f,
+     -0.238741959f,   -0.199340734f,   -0.157435228f,   -0.115045328f,  -0.0545815066f,
+     0.0140257682f,   0.0638845233f,   0.0944658762f,   0.110244081f,   0.0993484728f,
+     0.0751966505f,   0.05190956f},
 };
 
 /* NaN comes out as NaN. */
@@ -212,9 +223,11 @@ VEC_INLINE v16 v16_tanh(v16 x)
     enum { QUARTER_OCTAVE_SHIFT = 21 };
     const float below_8 = 7.99999952f, first = 0.03125f;
     v16i sign = (v16i)x & (int32_t)0x80000000;
-    v16 a = v16_min(v16_set(below_8), (v16)((v16i)x & 0x7fffffff)); /* keeps NaN: it is the second operand */
+    v16 a = v16_min(v16_set(below_8),
+                    (v16)((v16i)x & 0x7fffffff)); /* keeps NaN: it is the second operand */
     v16i column = (v16i)v16_max(v16_set(first), a) >> QUARTER_OCTAVE_SHIFT;
-    v16 y = v16_fma(v16_lookup32(vec_tanh_table[3], column), a, v16_lookup32(vec_tanh_table[2], column));
+    v16 y = v16_fma(v16_lookup32(vec_tanh_table[3], column), a,
+                    v16_lookup32(vec_tanh_table[2], column));
     y = v16_fma(y, a, v16_lookup32(vec_tanh_table[1], column));
     y = v16_fma(y, a, v16_lookup32(vec_tanh_table[0], column));
     return (v16)((v16i)y | sign);

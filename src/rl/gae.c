@@ -44,7 +44,8 @@ static float window_return(const struct gae_in *in, int window, int t, int lane)
     return sum;
 }
 
-void gae_window(const struct gae_in *in, int window, int lane_begin, int lane_end, float *adv, float *ret)
+void gae_window(const struct gae_in *in, int window, int lane_begin, int lane_end, float *adv,
+                float *ret)
 {
     for (int lane = lane_begin; lane < lane_end; lane++)
         for (int t = 0; t < in->n_steps; t++) {

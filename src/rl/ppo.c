@@ -9,9 +9,13 @@
 #include "rl/gae.h"
 #include "rl/ppo_priv.h"
 
-/* ---- configuration ---------------------------------------------------------------------------- */
+/* ---- configuration
+ * ---------------------------------------------------------------------------- */
 
-#define FIELD(k, f, lo, hi) {.name = #f, .kind = k, .offset = offsetof(struct ppo_cfg, f), .min = lo, .max = hi}
+#define FIELD(k, f, lo, hi)                                                                        \
+    {                                                                                              \
+        .name = #f, .kind = k, .offset = offsetof(struct ppo_cfg, f), .min = lo, .max = hi         \
+    }
 const struct ppo_field ppo_fields[] = {
     FIELD(PPO_INT, shape, NN_SEPARATE, NN_LSTM),
     FIELD(PPO_INT, n_hidden, 8, 512),
@@ -90,11 +94,16 @@ static double field_value(const struct ppo_cfg *c, const struct ppo_field *f)
 {
     const char *at = (const char *)c + f->offset;
     switch (f->kind) {
-    case PPO_INT: return *(const int *)at;
-    case PPO_I64: return (double)*(const int64_t *)at;
-    case PPO_U64: return (double)*(const uint64_t *)at;
-    case PPO_FLOAT: return (double)*(const float *)at;
-    case PPO_BOOL: return *(const bool *)at;
+    case PPO_INT:
+        return *(const int *)at;
+    case PPO_I64:
+        return (double)*(const int64_t *)at;
+    case PPO_U64:
+        return (double)*(const uint64_t *)at;
+    case PPO_FLOAT:
+        return (double)*(const float *)at;
+    case PPO_BOOL:
+        return *(const bool *)at;
     }
     return NAN;
 }
@@ -103,18 +112,21 @@ static enum err_code check_cfg(const struct ppo_cfg *c, const struct rl_venv *v,
 {
     for (int i = 0; i < ppo_n_fields; i++) {
         const struct ppo_field *f = &ppo_fields[i];
-        double x = field_value(c, f), slack = 1e-6 * fabs(f->max); /* floats do not hit decimal bounds */
+        double x = field_value(c, f),
+               slack = 1e-6 * fabs(f->max); /* floats do not hit decimal bounds */
         if (!(x >= f->min - 1e-9 && x <= f->max + slack))
             return err_set(e, ERR_RANGE, "%s: %g is outside %g..%g", f->name, x, f->min, f->max);
     }
     if (c->shape == NN_LSTM && c->n_steps % c->seq_steps != 0)
-        return err_set(e, ERR_RANGE, "n_steps: %d is not a multiple of seq_steps %d", c->n_steps, c->seq_steps);
+        return err_set(e, ERR_RANGE, "n_steps: %d is not a multiple of seq_steps %d", c->n_steps,
+                       c->seq_steps);
     if (c->constrained && !(c->cost_limit > 0))
         return err_set(e, ERR_RANGE, "cost_limit: must be above 0 in constraint mode");
     if (c->constrained && !(c->dual_min > 0 && c->dual_min <= c->dual_max))
         return err_set(e, ERR_RANGE, "dual_min: must be above 0 and at most dual_max");
     if (c->credit == PPO_CREDIT_WINDOW && c->window > c->n_steps)
-        return err_set(e, ERR_RANGE, "window: %d is longer than the rollout of %d steps", c->window, c->n_steps);
+        return err_set(e, ERR_RANGE, "window: %d is longer than the rollout of %d steps", c->window,
+                       c->n_steps);
     if (v->n_actions > PPO_ACTIONS_MAX)
         return err_set(e, ERR_RANGE, "n_actions: %d is above %d", v->n_actions, PPO_ACTIONS_MAX);
     if (c->n_threads < 1 || c->n_threads > THREADS_MAX)
@@ -122,7 +134,8 @@ static enum err_code check_cfg(const struct ppo_cfg *c, const struct rl_venv *v,
     return ERR_OK;
 }
 
-/* ---- life ------------------------------------------------------------------------------------- */
+/* ---- life
+ * ------------------------------------------------------------------------------------- */
 
 static enum err_code make_net(struct ppo *p, struct err *e)
 {
@@ -169,8 +182,8 @@ static enum err_code make_parts(struct ppo *p, struct err *e)
     if (rc == ERR_OK)
         rc = rollout_new(p->venv, c->n_steps, n_values, nn_net_state_dim(p->net), &p->rollout, e);
     if (rc == ERR_OK)
-        rc = collector_init(&p->collector, p->venv, p->net, c->norm_obs ? &p->norm : NULL, c->seed, c->gamma,
-                            seq_steps, e);
+        rc = collector_init(&p->collector, p->venv, p->net, c->norm_obs ? &p->norm : NULL, c->seed,
+                            c->gamma, seq_steps, e);
     if (rc == ERR_OK)
         rc = make_buffers(p, e);
     return rc ? rc : ppo_update_init(&p->update, p->net, p->pool, p->rollout, seq_steps, e);
@@ -202,7 +215,8 @@ static void connect_update(struct ppo *p)
     };
 }
 
-enum err_code ppo_new(const struct ppo_cfg *cfg, const struct rl_venv *venv, struct ppo **out, struct err *e)
+enum err_code ppo_new(const struct ppo_cfg *cfg, const struct rl_venv *venv, struct ppo **out,
+                      struct err *e)
 {
     *out = NULL;
     enum err_code rc = check_cfg(cfg, venv, e);
@@ -254,7 +268,8 @@ bool ppo_done(const struct ppo *p)
     return p->steps >= p->cfg.total_steps;
 }
 
-/* ---- advantages ------------------------------------------------------------------------------- */
+/* ---- advantages
+ * ------------------------------------------------------------------------------- */
 
 static void advantages(struct ppo *p, int critic, const float *signal, float scale, float *adv)
 {
@@ -262,9 +277,15 @@ static void advantages(struct ppo *p, int critic, const float *signal, float sca
     for (int i = 0; i < r->n_rows; i++)
         p->scaled[i] = signal[i] * scale;
     struct gae_in in = {
-        .n_steps = r->n_steps, .n_lanes = r->n_lanes, .reward = p->scaled, .value = r->value[critic],
-        .boot = r->boot[critic], .last = r->last[critic], .end = r->end,
-        .gamma = p->cfg.gamma, .lambda = p->cfg.gae_lambda,
+        .n_steps = r->n_steps,
+        .n_lanes = r->n_lanes,
+        .reward = p->scaled,
+        .value = r->value[critic],
+        .boot = r->boot[critic],
+        .last = r->last[critic],
+        .end = r->end,
+        .gamma = p->cfg.gamma,
+        .lambda = p->cfg.gae_lambda,
     };
     if (p->cfg.credit == PPO_CREDIT_WINDOW)
         gae_window(&in, p->cfg.window, 0, r->n_lanes, adv, p->ret[critic]);
@@ -283,8 +304,8 @@ static void moments(const float *x, int n, double *mean, double *deviation)
     *deviation = sqrt(sq / n);
 }
 
-/* The cost critic learns (1 - gamma) times the discounted cost: a mean cost per step, near the limit in size
- * whatever gamma is. */
+/* The cost critic learns (1 - gamma) times the discounted cost: a mean cost per step, near the
+ * limit in size whatever gamma is. */
 static float cost_scale(const struct ppo_cfg *c)
 {
     return c->gamma < 1.0f ? 1.0f - c->gamma : 1.0f;
@@ -297,12 +318,14 @@ static void make_advantages(struct ppo *p)
     double mean, deviation;
     advantages(p, 0, r->reward, scale, p->adv);
     if (p->cfg.constrained) {
-        /* Back to units of reward and cost, so that lambda is a price that does not move with the scales. */
+        /* Back to units of reward and cost, so that lambda is a price that does not move with the
+         * scales. */
         double price = p->lambda / (double)cost_scale(&p->cfg);
         advantages(p, 1, r->cost, cost_scale(&p->cfg), p->adv_cost);
         for (int i = 0; i < r->n_rows; i++)
-            p->adv[i] = (float)(((double)p->adv[i] / (double)scale - price * (double)p->adv_cost[i]) /
-                                (1.0 + p->lambda));
+            p->adv[i] =
+                (float)(((double)p->adv[i] / (double)scale - price * (double)p->adv_cost[i]) /
+                        (1.0 + p->lambda));
     }
     moments(p->adv, r->n_rows, &mean, &deviation);
     for (int i = 0; i < r->n_rows; i++)
@@ -314,16 +337,19 @@ static double clamp(double x, double low, double high)
     return x < low ? low : x > high ? high : x;
 }
 
-/* Dual ascent in log space (exponentiated gradient): the price stays positive and needs no scale of its own.
- * Ascent alone circles around the solution; the proportional factor damps it (Stooke et al. 2020). */
+/* Dual ascent in log space (exponentiated gradient): the price stays positive and needs no scale of
+ * its own. Ascent alone circles around the solution; the proportional factor damps it (Stooke et
+ * al. 2020). */
 static void step_lambda(struct ppo *p)
 {
     const struct ppo_cfg *c = &p->cfg;
     double mean = p->rollout->cost_sum / p->rollout->n_rows, keep = (double)c->dual_smooth;
     p->cost_mean = p->iteration == 0 ? mean : keep * p->cost_mean + (1 - keep) * mean;
     double excess = clamp(p->cost_mean / (double)c->cost_limit - 1, -1, 3);
-    p->integral = clamp(p->integral * exp((double)c->dual_rate * excess), (double)c->dual_min, (double)c->dual_max);
-    p->lambda = clamp(p->integral * exp((double)c->dual_gain * excess), (double)c->dual_min, (double)c->dual_max);
+    p->integral = clamp(p->integral * exp((double)c->dual_rate * excess), (double)c->dual_min,
+                        (double)c->dual_max);
+    p->lambda = clamp(p->integral * exp((double)c->dual_gain * excess), (double)c->dual_min,
+                      (double)c->dual_max);
 }
 
 static double explained_variance(const struct ppo *p)
@@ -340,7 +366,8 @@ static double explained_variance(const struct ppo *p)
     return all > 0 ? 1 - sq / (all * all) : 0;
 }
 
-/* ---- training --------------------------------------------------------------------------------- */
+/* ---- training
+ * --------------------------------------------------------------------------------- */
 
 static double now_s(void)
 {

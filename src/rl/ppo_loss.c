@@ -5,8 +5,9 @@
 
 #include "nn/vec.h"
 
-/* Up to sixteen rows, one per vector lane; unused lanes repeat the first row with no weight.  What is gathered
- * row by row goes through these arrays: scalar stores first, vector loads much later. */
+/* Up to sixteen rows, one per vector lane; unused lanes repeat the first row with no weight.  What
+ * is gathered row by row goes through these arrays: scalar stores first, vector loads much
+ * later. */
 struct block {
     int n;
     v16 weight, live; /* loss->weight and 1; 0 in unused lanes */
@@ -29,7 +30,8 @@ static void load_rows(struct block *b, const struct ppo_loss *l, const struct nn
         const uint8_t *mask = l->mask + (size_t)row * (size_t)l->n_actions;
         const float *logits = tile->logits + from * tile->ld_logits;
         for (int a = 0; a < l->n_actions; a++)
-            logit[a * VEC + i] = logits[a] + penalty[mask[a] != 0]; /* a branch here would be mispredicted */
+            logit[a * VEC + i] =
+                logits[a] + penalty[mask[a] != 0]; /* a branch here would be mispredicted */
         b->action[i] = l->action[row];
         b->adv[i] = l->adv[row];
         b->logp_old[i] = l->logp_old[row];
@@ -126,12 +128,14 @@ static void policy_grad(struct block *b, struct ppo_loss *l, float *dlogits, siz
 
 static void value_grad(const struct block *b, struct ppo_loss *l, int k, float *dvalues, size_t ld)
 {
-    v16 v = v16_load(b->value[k]), target = v16_load(b->ret[k]), err = v - target, grad = err, square = err * err;
+    v16 v = v16_load(b->value[k]), target = v16_load(b->ret[k]), err = v - target, grad = err,
+        square = err * err;
     if (l->value_clip > 0) {
         v16 old = v16_load(b->value_old[k]), reach = v16_set(l->value_clip);
         v16 moved = v16_min(v16_max(v - old, -reach), reach);
         v16 other = old + moved - target;
-        v16i take = (v16i)(other * other > square); /* then V is outside the clip: no gradient unless inside */
+        v16i take = (v16i)(other * other >
+                           square); /* then V is outside the clip: no gradient unless inside */
         v16 inside = v16_pick((v16i)(moved == v - old), other, v16_set(0.0f));
         grad = v16_pick(take, inside, grad);
         square = v16_max(square, other * other);
@@ -155,7 +159,8 @@ void ppo_loss(void *ctx, const struct nn_tile *tile)
     }
 }
 
-/* ---- reference -------------------------------------------------------------------------------- */
+/* ---- reference
+ * -------------------------------------------------------------------------------- */
 
 static double reference_logp(const float *logits, const uint8_t *mask, int n, double *logp)
 {
@@ -203,7 +208,8 @@ static void reference_value(struct ppo_loss *l, int row, int k, double v, float 
     double err = v - (double)l->ret[k][row], grad = err, square = err * err;
     if (l->value_clip > 0) {
         double old = (double)l->value_old[k][row], reach = (double)l->value_clip;
-        double moved = fmin(fmax(v - old, -reach), reach), other = old + moved - (double)l->ret[k][row];
+        double moved = fmin(fmax(v - old, -reach), reach),
+               other = old + moved - (double)l->ret[k][row];
         if (other * other > square) {
             square = other * other;
             grad = moved == v - old ? other : 0.0;

@@ -24,8 +24,9 @@ struct ppo {
 
     /* Progress; checkpointed. */
     int64_t iteration, steps, episodes;
-    double lambda, integral, cost_mean; /* price in use; its ascended part; smoothed cost that steers both */
-    bool warm;                /* statistics were collected */
+    double lambda, integral,
+        cost_mean; /* price in use; its ascended part; smoothed cost that steers both */
+    bool warm;     /* statistics were collected */
 };
 
 /* Names, ranges and places of the numeric configuration, for checks and checkpoints. */

@@ -1,9 +1,9 @@
 /* ppo_save.c - the trainer's whole state in and out of a safetensors file.
  *
- * Beside the policy (checkpoint.h): "adam.m", "adam.v" in the layout of the parameter table; "lane.*", what the
- * collector knows of each lane; "env.state", the environment's own bytes; "ppo.real" and "ppo.count", the
- * counters in the order of struct reals and struct counts; metadata "ppo.<field>" for every field of the
- * configuration that decides the result. */
+ * Beside the policy (checkpoint.h): "adam.m", "adam.v" in the layout of the parameter table;
+ * "lane.*", what the collector knows of each lane; "env.state", the environment's own bytes;
+ * "ppo.real" and "ppo.count", the counters in the order of struct reals and struct counts; metadata
+ * "ppo.<field>" for every field of the configuration that decides the result. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -22,17 +22,30 @@ struct reals {
 struct counts {
     int64_t iteration, steps, episodes, adam_t, collector_step, started, warm, n_lanes;
 };
-enum { N_REALS = sizeof(struct reals) / sizeof(double), N_COUNTS = sizeof(struct counts) / sizeof(int64_t) };
+enum {
+    N_REALS = sizeof(struct reals) / sizeof(double),
+    N_COUNTS = sizeof(struct counts) / sizeof(int64_t)
+};
 
 static void field_text(const struct ppo_cfg *c, const struct ppo_field *f, char out[FIELD_TEXT])
 {
     const char *at = (const char *)c + f->offset;
     switch (f->kind) {
-    case PPO_INT: (void)snprintf(out, FIELD_TEXT, "%d", *(const int *)at); break;
-    case PPO_I64: (void)snprintf(out, FIELD_TEXT, "%" PRId64, *(const int64_t *)at); break;
-    case PPO_U64: (void)snprintf(out, FIELD_TEXT, "%" PRIu64, *(const uint64_t *)at); break;
-    case PPO_FLOAT: (void)snprintf(out, FIELD_TEXT, "%.9g", (double)*(const float *)at); break;
-    case PPO_BOOL: (void)snprintf(out, FIELD_TEXT, "%s", *(const bool *)at ? "true" : "false"); break;
+    case PPO_INT:
+        (void)snprintf(out, FIELD_TEXT, "%d", *(const int *)at);
+        break;
+    case PPO_I64:
+        (void)snprintf(out, FIELD_TEXT, "%" PRId64, *(const int64_t *)at);
+        break;
+    case PPO_U64:
+        (void)snprintf(out, FIELD_TEXT, "%" PRIu64, *(const uint64_t *)at);
+        break;
+    case PPO_FLOAT:
+        (void)snprintf(out, FIELD_TEXT, "%.9g", (double)*(const float *)at);
+        break;
+    case PPO_BOOL:
+        (void)snprintf(out, FIELD_TEXT, "%s", *(const bool *)at ? "true" : "false");
+        break;
     }
 }
 
@@ -41,7 +54,8 @@ static void field_key(const struct ppo_field *f, char out[FIELD_KEY])
     (void)snprintf(out, FIELD_KEY, "ppo.%s", f->name);
 }
 
-/* ---- out -------------------------------------------------------------------------------------- */
+/* ---- out
+ * -------------------------------------------------------------------------------------- */
 
 static void add_lanes(struct ckpt_out *c, const struct ppo *p)
 {
@@ -68,7 +82,8 @@ static void add_config(struct ckpt_out *c, const struct ppo *p, bool resumable)
     ckpt_meta(c, "ppo.resumable", "%s", resumable ? "true" : "false");
 }
 
-static enum err_code add_meta(struct ckpt_out *c, const struct st_meta *meta, int n_meta, struct err *e)
+static enum err_code add_meta(struct ckpt_out *c, const struct st_meta *meta, int n_meta,
+                              struct err *e)
 {
     if (n_meta > ST_META_MAX - 64)
         return err_set(e, ERR_LIMIT, "%d metadata keys are above %d", n_meta, ST_META_MAX - 64);
@@ -80,7 +95,8 @@ static enum err_code add_meta(struct ckpt_out *c, const struct st_meta *meta, in
     return ERR_OK;
 }
 
-static enum err_code copy_env(const struct rl_venv *v, unsigned char **out, size_t *n, struct err *e)
+static enum err_code copy_env(const struct rl_venv *v, unsigned char **out, size_t *n,
+                              struct err *e)
 {
     *n = v->save ? v->save(v->env, NULL, 0) : 0;
     *out = try_zero(*n, 1);
@@ -91,14 +107,15 @@ static enum err_code copy_env(const struct rl_venv *v, unsigned char **out, size
     return ERR_OK;
 }
 
-enum err_code ppo_save(const struct ppo *p, const char *path, const struct st_meta *meta, int n_meta,
-                       const struct st_tensor *extra, int n_extra, struct err *e)
+enum err_code ppo_save(const struct ppo *p, const char *path, const struct st_meta *meta,
+                       int n_meta, const struct st_tensor *extra, int n_extra, struct err *e)
 {
     const struct nn_params *params = nn_net_params_const(p->net);
     const struct reward_norm *rn = &p->collector.reward_norm;
     struct reals reals = {p->lambda, p->integral, p->cost_mean, rn->count, rn->mean, rn->m2};
-    struct counts counts = {p->iteration,       p->steps,             p->episodes, p->update.adam.t,
-                            p->collector.step,  p->collector.started, p->warm,     p->venv->n_lanes};
+    struct counts counts = {p->iteration,     p->steps,          p->episodes,
+                            p->update.adam.t, p->collector.step, p->collector.started,
+                            p->warm,          p->venv->n_lanes};
     struct ckpt_out *c = ckpt_out_new();
     unsigned char *env;
     size_t n_env;
@@ -118,7 +135,8 @@ enum err_code ppo_save(const struct ppo *p, const char *path, const struct st_me
     add_lanes(c, p);
     ckpt_add(c, "env.state", ST_U8, env, n_env);
     for (int i = 0; i < n_extra; i++)
-        ckpt_add(c, extra[i].name, extra[i].dtype, extra[i].data, extra[i].n_bytes / st_dtype_size(extra[i].dtype));
+        ckpt_add(c, extra[i].name, extra[i].dtype, extra[i].data,
+                 extra[i].n_bytes / st_dtype_size(extra[i].dtype));
     rc = ckpt_write(c, path, e);
 out:
     mem_free(env);
@@ -126,7 +144,8 @@ out:
     return rc;
 }
 
-/* ---- in --------------------------------------------------------------------------------------- */
+/* ---- in
+ * --------------------------------------------------------------------------------------- */
 
 static enum err_code check_config(const struct ppo *p, const struct st_file *f, struct err *e)
 {
@@ -139,7 +158,7 @@ static enum err_code check_config(const struct ppo *p, const struct st_file *f, 
     }
     const struct st_meta same[] = {
         {"ppo.resumable", "true"},
-        {"nn.isa", build_isa()},         /* another one would go on with other bits */
+        {"nn.isa", build_isa()}, /* another one would go on with other bits */
         {"nn.version", build_version()},
     };
     if (rc == ERR_OK)
@@ -176,8 +195,9 @@ static enum err_code load_lanes(struct ppo *p, const struct st_file *f, struct e
 
 static bool sane(const struct reals *r, const struct counts *c)
 {
-    return r->lambda >= 0 && r->integral >= 0 && r->reward_count >= 0 && r->reward_m2 >= 0 && c->iteration >= 0 &&
-           c->steps >= 0 && c->episodes >= 0 && c->adam_t >= 0 && c->collector_step >= 0;
+    return r->lambda >= 0 && r->integral >= 0 && r->reward_count >= 0 && r->reward_m2 >= 0 &&
+           c->iteration >= 0 && c->steps >= 0 && c->episodes >= 0 && c->adam_t >= 0 &&
+           c->collector_step >= 0;
 }
 
 static enum err_code load_counters(struct ppo *p, const struct st_file *f, struct err *e)
@@ -190,7 +210,8 @@ static enum err_code load_counters(struct ppo *p, const struct st_file *f, struc
     if (rc)
         return rc;
     if (c.n_lanes != p->venv->n_lanes)
-        return err_set(e, ERR_MISMATCH, "lanes: the file has %" PRId64 ", expected %d", c.n_lanes, p->venv->n_lanes);
+        return err_set(e, ERR_MISMATCH, "lanes: the file has %" PRId64 ", expected %d", c.n_lanes,
+                       p->venv->n_lanes);
     if (!sane(&r, &c))
         return err_set(e, ERR_RANGE, "a counter is negative");
     p->lambda = r.lambda;
@@ -226,7 +247,8 @@ static enum err_code load_training(struct ppo *p, const struct st_file *f, struc
     return rc ? err_wrap(e, "environment state") : ERR_OK;
 }
 
-enum err_code ppo_load(struct ppo *p, const char *path, const struct st_meta *expect, int n_expect, struct err *e)
+enum err_code ppo_load(struct ppo *p, const char *path, const struct st_meta *expect, int n_expect,
+                       struct err *e)
 {
     struct st_file *f;
     enum err_code rc = st_open(path, &f, e);

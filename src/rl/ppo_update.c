@@ -8,7 +8,8 @@
 enum err_code ppo_update_init(struct ppo_update *u, struct nn_net *net, struct thread_pool *pool,
                               const struct rollout *r, int seq_steps, struct err *e)
 {
-    *u = (struct ppo_update){.net = net, .pool = pool, .rollout = r, .seq_steps = seq_steps, .adam = nn_adam_default()};
+    *u = (struct ppo_update){
+        .net = net, .pool = pool, .rollout = r, .seq_steps = seq_steps, .adam = nn_adam_default()};
     u->n_order = r->n_rows / seq_steps;
     u->order = try_zero((size_t)u->n_order, sizeof *u->order);
     if (!u->order)
@@ -105,7 +106,8 @@ static void sum_parts(const struct ppo_update *u, struct ppo_update_stats *out)
     }
 }
 
-static enum err_code run_epoch(struct ppo_update *u, int epoch, struct ppo_update_stats *out, struct err *e)
+static enum err_code run_epoch(struct ppo_update *u, int epoch, struct ppo_update_stats *out,
+                               struct err *e)
 {
     int per = (u->minibatch + u->seq_steps - 1) / u->seq_steps;
     double norm_sum = 0;

@@ -11,20 +11,21 @@ enum { SHARD_LANES_MIN = 16 };
 
 /* Scratch of one shard of lanes. */
 struct shard {
-    int begin, end;   /* lanes */
+    int begin, end; /* lanes */
     struct nn_ws *ws;
     struct nn_norm_acc *acc;
-    float *scaled;    /* [lanes][obs_dim], normalised final observations */
-    float *state;     /* [lanes][state_dim], copy for a look at a final observation */
+    float *scaled; /* [lanes][obs_dim], normalised final observations */
+    float *state;  /* [lanes][state_dim], copy for a look at a final observation */
     float *logits, *values;
     /* What the shard adds to the rollout's figures. */
     double reward_sum, cost_sum, return_sum, length_sum, disc_sum, disc_sq;
     int64_t n_episodes;
-    int bad_lane;     /* -1, or a lane whose environment misbehaved */
+    int bad_lane; /* -1, or a lane whose environment misbehaved */
     const char *bad_field;
 };
 
-/* ---- buffers ---------------------------------------------------------------------------------- */
+/* ---- buffers
+ * ---------------------------------------------------------------------------------- */
 
 static bool rollout_alloc(struct rollout *r)
 {
@@ -38,7 +39,8 @@ static bool rollout_alloc(struct rollout *r)
     r->end = try_zero(n, 1);
     r->reset = try_zero(n, 1);
     r->state0 = try_zero_aligned(n * (size_t)r->state_dim, sizeof(float));
-    bool ok = r->obs && r->mask && r->action && r->logp && r->reward && r->cost && r->end && r->reset && r->state0;
+    bool ok = r->obs && r->mask && r->action && r->logp && r->reward && r->cost && r->end &&
+              r->reset && r->state0;
     for (int k = 0; k < r->n_values; k++) {
         r->value[k] = try_zero(n, sizeof(float));
         r->boot[k] = try_zero(n, sizeof(float));
@@ -54,8 +56,8 @@ enum err_code rollout_new(const struct rl_venv *venv, int n_steps, int n_values,
     enum { ROWS_MAX = 1 << 24 };
     *out = NULL;
     if (n_steps < 1 || venv->n_lanes < 1 || (int64_t)n_steps * venv->n_lanes > ROWS_MAX)
-        return err_set(e, ERR_RANGE, "rollout of %d steps x %d lanes is outside 1..%d rows", n_steps, venv->n_lanes,
-                       ROWS_MAX);
+        return err_set(e, ERR_RANGE, "rollout of %d steps x %d lanes is outside 1..%d rows",
+                       n_steps, venv->n_lanes, ROWS_MAX);
     ASSERT(n_values >= 0 && n_values <= ROLLOUT_VALUES_MAX);
     struct rollout *r = mem_zero(1, sizeof *r);
     r->n_steps = n_steps;
@@ -77,7 +79,8 @@ void rollout_free(struct rollout *r)
 {
     if (!r)
         return;
-    void *buffer[] = {r->obs, r->mask, r->action, r->logp, r->reward, r->cost, r->end, r->reset, r->state0};
+    void *buffer[] = {r->obs,  r->mask, r->action, r->logp,  r->reward,
+                      r->cost, r->end,  r->reset,  r->state0};
     for (size_t i = 0; i < ARRAY_LEN(buffer); i++)
         mem_free(buffer[i]);
     for (int k = 0; k < ROLLOUT_VALUES_MAX; k++) {
@@ -96,7 +99,8 @@ float reward_norm_scale(const struct reward_norm *n)
     return deviation > 1e-6 ? (float)(1.0 / deviation) : 1.0f;
 }
 
-/* ---- collector -------------------------------------------------------------------------------- */
+/* ---- collector
+ * -------------------------------------------------------------------------------- */
 
 static int shard_count(int n_lanes)
 {
@@ -121,8 +125,9 @@ static enum err_code shard_init(struct collector *c, int i, const struct nn_net 
     return nn_ws_new(net, &s->ws, e);
 }
 
-enum err_code collector_init(struct collector *c, const struct rl_venv *venv, const struct nn_net *net,
-                             struct nn_norm *norm, uint64_t seed, float gamma, int seq_steps, struct err *e)
+enum err_code collector_init(struct collector *c, const struct rl_venv *venv,
+                             const struct nn_net *net, struct nn_norm *norm, uint64_t seed,
+                             float gamma, int seq_steps, struct err *e)
 {
     size_t lanes = (size_t)venv->n_lanes, obs = lanes * (size_t)venv->obs_dim;
     *c = (struct collector){
@@ -159,8 +164,8 @@ void collector_fini(struct collector *c)
         for (size_t k = 0; k < ARRAY_LEN(buffer); k++)
             mem_free(buffer[k]);
     }
-    void *buffer[] = {c->obs, c->final_obs, c->mask, c->reset, c->state, c->discounted, c->episode_return,
-                      c->episode_length, c->shard};
+    void *buffer[] = {c->obs,        c->final_obs,      c->mask,           c->reset, c->state,
+                      c->discounted, c->episode_return, c->episode_length, c->shard};
     for (size_t k = 0; k < ARRAY_LEN(buffer); k++)
         mem_free(buffer[k]);
     *c = (struct collector){0};
@@ -196,8 +201,8 @@ static void choose_actions(const struct pass *p, struct shard *s, int step)
             return;
         }
         uint64_t bits = rng_at(c->action_key, (uint64_t)(c->step + step), (uint64_t)lane);
-        r->logp[row] = nn_head_draw(s->logits + (size_t)(lane - s->begin) * (size_t)n_actions, mask, n_actions,
-                                    rng_to_unit(bits), &r->action[row]);
+        r->logp[row] = nn_head_draw(s->logits + (size_t)(lane - s->begin) * (size_t)n_actions, mask,
+                                    n_actions, rng_to_unit(bits), &r->action[row]);
         if (!isfinite(r->logp[row])) {
             s->bad_lane = lane;
             s->bad_field = "output of the policy";
@@ -212,7 +217,8 @@ static void keep_values(struct rollout *r, const struct shard *s, float *const *
             to[k][first + (size_t)lane] = s->values[(lane - s->begin) * r->n_values + k];
 }
 
-/* Before the step: observation, state and mask into the rollout, then actions and values out of the net. */
+/* Before the step: observation, state and mask into the rollout, then actions and values out of the
+ * net. */
 static void act(const struct pass *p, struct shard *s, int step)
 {
     struct collector *c = p->c;
@@ -228,8 +234,9 @@ static void act(const struct pass *p, struct shard *s, int step)
             memset(c->state + (begin + i) * state, 0, state * sizeof(float));
     if (state > 0 && step % c->seq_steps == 0)
         memcpy(r->state0 + row * state, c->state + begin * state, lanes * state * sizeof(float));
-    nn_net_forward(p->net, s->ws, r->obs + row * dim, dim, (int)lanes, state ? c->state + begin * state : NULL,
-                   s->logits, r->n_values ? s->values : NULL);
+    nn_net_forward(p->net, s->ws, r->obs + row * dim, dim, (int)lanes,
+                   state ? c->state + begin * state : NULL, s->logits,
+                   r->n_values ? s->values : NULL);
     keep_values(r, s, r->value, row - begin);
     choose_actions(p, s, step);
 }
@@ -305,7 +312,8 @@ static void step_env(const struct pass *p, struct shard *s, int step)
                   });
     for (int lane = s->begin; lane < s->end; lane++)
         if (!finite_rows(c->obs + (size_t)lane * dim, dim) ||
-            (r->end[first + (size_t)lane] != RL_RUNNING && !finite_rows(c->final_obs + (size_t)lane * dim, dim))) {
+            (r->end[first + (size_t)lane] != RL_RUNNING &&
+             !finite_rows(c->final_obs + (size_t)lane * dim, dim))) {
             s->bad_lane = lane;
             s->bad_field = "observation";
         }
@@ -315,7 +323,8 @@ static void finish_shard(const struct pass *p, struct shard *s)
 {
     struct collector *c = p->c;
     struct rollout *r = p->r;
-    size_t dim = (size_t)r->obs_dim, state = (size_t)c->state_dim, lanes = (size_t)(s->end - s->begin);
+    size_t dim = (size_t)r->obs_dim, state = (size_t)c->state_dim,
+           lanes = (size_t)(s->end - s->begin);
     if (r->n_values == 0)
         return;
     normalise(c, c->obs + (size_t)s->begin * dim, (int)lanes, s->scaled);
@@ -323,7 +332,8 @@ static void finish_shard(const struct pass *p, struct shard *s)
     for (size_t i = 0; i < lanes && state > 0; i++)
         if (c->reset[(size_t)s->begin + i])
             memset(s->state + i * state, 0, state * sizeof(float));
-    nn_net_forward(p->net, s->ws, s->scaled, dim, (int)lanes, state ? s->state : NULL, NULL, s->values);
+    nn_net_forward(p->net, s->ws, s->scaled, dim, (int)lanes, state ? s->state : NULL, NULL,
+                   s->values);
     keep_values(r, s, r->last, 0);
 }
 
@@ -343,7 +353,8 @@ static void run_shard(size_t i, int worker, void *arg)
     }
     for (int step = 0; step < p->r->n_steps && s->bad_lane < 0; step++) {
         if (s->acc)
-            nn_norm_acc_add(s->acc, c->norm, c->obs + (size_t)s->begin * dim, dim, s->end - s->begin);
+            nn_norm_acc_add(s->acc, c->norm, c->obs + (size_t)s->begin * dim, dim,
+                            s->end - s->begin);
         act(p, s, step);
         if (s->bad_lane >= 0)
             break;

@@ -1,12 +1,14 @@
 /* venv.h - a vector of environments ("lanes") stepped together.  Knows nothing of clusters.
  *
- * Lanes are independent: what lane i does depends on its own state, its own random stream and its action
- * only.  A trainer cuts them into a FIXED number of shards [lane_begin, lane_end) that does not depend on
- * the number of threads, and may call step() of different shards at the same time from different threads.
+ * Lanes are independent: what lane i does depends on its own state, its own random stream and its
+ * action only.  A trainer cuts them into a FIXED number of shards [lane_begin, lane_end) that does
+ * not depend on the number of threads, and may call step() of different shards at the same time
+ * from different threads.
  *
- * All arrays are indexed by absolute lane: obs[lane][obs_dim], mask[lane][n_actions], reward[lane], ...
- * Episodes restart by themselves: where end is not RL_RUNNING, final_obs[lane] holds the observation the
- * episode ended in, and obs and mask already belong to the first step of the next episode.
+ * All arrays are indexed by absolute lane: obs[lane][obs_dim], mask[lane][n_actions], reward[lane],
+ * ... Episodes restart by themselves: where end is not RL_RUNNING, final_obs[lane] holds the
+ * observation the episode ended in, and obs and mask already belong to the first step of the next
+ * episode.
  *
  * STABLE: everything here. */
 #ifndef RL_VENV_H
@@ -38,9 +40,10 @@ struct rl_venv {
     void (*step)(void *env, int lane_begin, int lane_end, const int32_t *action,
                  const struct rl_step_out *out);
 
-    /* Exact resume.  save writes the whole state of all lanes and returns its size; with cap too small
-     * (or buf NULL) it writes nothing and returns the size needed.  load restores it; hostile bytes give an
-     * error, not a crash.  Both may be NULL: then training cannot be resumed, and saving says so. */
+    /* Exact resume.  save writes the whole state of all lanes and returns its size; with cap too
+     * small (or buf NULL) it writes nothing and returns the size needed.  load restores it; hostile
+     * bytes give an error, not a crash.  Both may be NULL: then training cannot be resumed, and
+     * saving says so. */
     size_t (*save)(const void *env, void *buf, size_t cap);
     enum err_code (*load)(void *env, const void *buf, size_t n, struct err *e);
 };

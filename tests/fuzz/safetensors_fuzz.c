@@ -1,4 +1,5 @@
-/* Bytes -> safetensors reader -> network and normaliser loader, as a hostile policy file would go. */
+/* Bytes -> safetensors reader -> network and normaliser loader, as a hostile policy file would
+ * go. */
 #include <stddef.h>
 #include <stdint.h>
 

@@ -1,7 +1,8 @@
 /* Gradients of every layer against central differences of a slow reference in double.
  *
- * The loss is a fixed random linear function of the outputs.  Tolerance: 3e-4 of the largest derivative of
- * the tensor, which is what single precision sums and the fast tanh (6e-6) leave; a wrong term is off by 1. */
+ * The loss is a fixed random linear function of the outputs.  Tolerance: 3e-4 of the largest
+ * derivative of the tensor, which is what single precision sums and the fast tanh (6e-6) leave; a
+ * wrong term is off by 1. */
 #include "base/mem.h"
 #include "base/rng.h"
 #include "nn/conv.h"
@@ -29,7 +30,8 @@ static const double *tensor(const struct nn_params *p, const double *theta, cons
     return theta + p->table[i].offset;
 }
 
-static double slope(reference_fn *f, const void *ctx, const struct nn_params *p, double *theta, size_t at)
+static double slope(reference_fn *f, const void *ctx, const struct nn_params *p, double *theta,
+                    size_t at)
 {
     const double h = 1e-5;
     double x = theta[at];
@@ -57,7 +59,8 @@ static void check_gradient(const struct nn_params *p, reference_fn *f, const voi
             size_t at = q->offset + rng_below(&rng, (uint32_t)q->size);
             double want = slope(f, ctx, p, theta, at), got = (double)p->grad[at];
             if (fabs(got - want) > tolerance * fmax(largest, fabs(want)) + 1e-6)
-                fail_msg("%s[%zu]: %.8g, differences give %.8g", q->name, at - q->offset, got, want);
+                fail_msg("%s[%zu]: %.8g, differences give %.8g", q->name, at - q->offset, got,
+                         want);
         }
     }
     mem_free(theta);
@@ -76,8 +79,8 @@ static double squash(enum nn_act act, double x)
     return act == NN_TANH ? tanh(x) : act == NN_RELU ? fmax(0, x) : x;
 }
 
-static void ref_dense(const double *w, const double *b, int n_in, int n_out, enum nn_act act, const double *x,
-                      double *y)
+static void ref_dense(const double *w, const double *b, int n_in, int n_out, enum nn_act act,
+                      const double *x, double *y)
 {
     for (int o = 0; o < n_out; o++) {
         double sum = b ? b[o] : 0;
@@ -87,19 +90,21 @@ static void ref_dense(const double *w, const double *b, int n_in, int n_out, enu
     }
 }
 
-/* ---- networks --------------------------------------------------------------------------------- */
+/* ---- networks
+ * --------------------------------------------------------------------------------- */
 
 enum { LANES = 37, STEPS = 5, WIDTH_MAX = 600 };
 
 struct net_case {
     struct nn_net_cfg cfg;
-    const float *obs;     /* [LANES * STEPS][n_obs] */
+    const float *obs; /* [LANES * STEPS][n_obs] */
     const float *state0;
     const uint8_t *reset;
     int n_steps;
 };
 
-static double head_loss(const struct nn_net_cfg *c, int row, const double *logits, const double *values)
+static double head_loss(const struct nn_net_cfg *c, int row, const double *logits,
+                        const double *values)
 {
     double loss = 0;
     for (int a = 0; a < c->n_actions; a++)
@@ -109,8 +114,8 @@ static double head_loss(const struct nn_net_cfg *c, int row, const double *logit
     return loss;
 }
 
-static void ref_chain(const struct nn_params *p, const double *theta, const char *name, const int *width, int n,
-                      enum nn_act act, const double *x, double *y)
+static void ref_chain(const struct nn_params *p, const double *theta, const char *name,
+                      const int *width, int n, enum nn_act act, const double *x, double *y)
 {
     double a[WIDTH_MAX], b[WIDTH_MAX];
     memcpy(a, x, (size_t)width[0] * sizeof *a);
@@ -139,7 +144,8 @@ static double ref_feed_forward(const void *ctx, const struct nn_params *p, const
             ref_chain(p, theta, "critic", (int[]){c->n_obs, h, h, c->n_values}, 3, c->act, x, v);
             loss += head_loss(c, r, y, v);
         } else {
-            ref_chain(p, theta, "trunk", (int[]){c->n_obs, h, h, c->n_actions + c->n_values}, 3, c->act, x, y);
+            ref_chain(p, theta, "trunk", (int[]){c->n_obs, h, h, c->n_actions + c->n_values}, 3,
+                      c->act, x, y);
             loss += head_loss(c, r, y, y + c->n_actions);
         }
     }
@@ -151,11 +157,12 @@ static double sigmoid(double x)
     return 1 / (1 + exp(-x));
 }
 
-static void ref_cell(const struct nn_params *p, const double *theta, int n_in, int h, const double *x, double *hidden,
-                     double *cell)
+static void ref_cell(const struct nn_params *p, const double *theta, int n_in, int h,
+                     const double *x, double *hidden, double *cell)
 {
     double g[4 * 64], r[4 * 64];
-    ref_dense(tensor(p, theta, "lstm.weight_x"), tensor(p, theta, "lstm.bias"), n_in, 4 * h, NN_LINEAR, x, g);
+    ref_dense(tensor(p, theta, "lstm.weight_x"), tensor(p, theta, "lstm.bias"), n_in, 4 * h,
+              NN_LINEAR, x, g);
     ref_dense(tensor(p, theta, "lstm.weight_h"), NULL, h, 4 * h, NN_LINEAR, hidden, r);
     for (int j = 0; j < h; j++) {
         double i = sigmoid(g[j] + r[j]), f = sigmoid(g[h + j] + r[h + j]);
@@ -184,7 +191,8 @@ static double ref_lstm(const void *ctx, const struct nn_params *p, const double 
             for (int j = 0; j < c->n_obs; j++)
                 x[j] = (double)k->obs[row * c->n_obs + j];
             ref_cell(p, theta, c->n_obs, h, x, hidden, cell);
-            ref_chain(p, theta, "trunk", (int[]){h, c->n_dense, c->n_actions + c->n_values}, 2, c->act, hidden, y);
+            ref_chain(p, theta, "trunk", (int[]){h, c->n_dense, c->n_actions + c->n_values}, 2,
+                      c->act, hidden, y);
             loss += head_loss(c, row, y, y + c->n_actions);
         }
     }
@@ -198,7 +206,8 @@ static void linear_loss(void *ctx, const struct nn_tile *t)
         for (int a = 0; a < c->n_actions; a++)
             t->dlogits[(size_t)i * t->ld_logits + (size_t)a] = (float)weight_of(t->row[i], a);
         for (int k = 0; k < c->n_values; k++)
-            t->dvalues[(size_t)i * t->ld_values + (size_t)k] = (float)weight_of(t->row[i], 1000 + k);
+            t->dvalues[(size_t)i * t->ld_values + (size_t)k] =
+                (float)weight_of(t->row[i], 1000 + k);
     }
 }
 
@@ -231,8 +240,14 @@ static void check_net(struct nn_net_cfg cfg, int n_steps)
     int32_t first[LANES]; /* backwards, and in two workspaces, as a shuffled minibatch would */
     for (int i = 0; i < LANES; i++)
         first[i] = LANES - 1 - i;
-    struct nn_batch b = {.obs = obs, .obs_stride = (size_t)cfg.n_obs, .first = first, .n = 20, .n_steps = n_steps,
-                         .step_rows = LANES, .state0 = state, .reset = reset};
+    struct nn_batch b = {.obs = obs,
+                         .obs_stride = (size_t)cfg.n_obs,
+                         .first = first,
+                         .n = 20,
+                         .n_steps = n_steps,
+                         .step_rows = LANES,
+                         .state0 = state,
+                         .reset = reset};
     nn_net_grad(net, ws[0], &b, linear_loss, &cfg);
     b.first = first + 20;
     b.n = LANES - 20;
@@ -279,7 +294,8 @@ TEST(gradients_of_an_lstm_match_differences_through_time_and_resets)
     check_net(c, 3);
 }
 
-/* ---- bfloat16 products ------------------------------------------------------------------------- */
+/* ---- bfloat16 products
+ * ------------------------------------------------------------------------- */
 
 static float *gradient_of(struct nn_net_cfg cfg, bool bf16, int n_steps, bool into, size_t *n)
 {
@@ -294,8 +310,12 @@ static float *gradient_of(struct nn_net_cfg cfg, bool bf16, int n_steps, bool in
     assert_ok(nn_ws_new_sums(net, &sums, &e), &e);
     float *obs = normals((size_t)(LANES * STEPS * cfg.n_obs), "obs", 1);
     float *hidden = normals((size_t)(LANES * STEPS * 2 * cfg.n_hidden), "state", 0.5);
-    struct nn_batch b = {.obs = obs, .obs_stride = (size_t)cfg.n_obs, .n = LANES, .n_steps = n_steps,
-                         .step_rows = LANES, .state0 = hidden};
+    struct nn_batch b = {.obs = obs,
+                         .obs_stride = (size_t)cfg.n_obs,
+                         .n = LANES,
+                         .n_steps = n_steps,
+                         .step_rows = LANES,
+                         .state0 = hidden};
     nn_net_grad_into(net, ws, into ? sums : ws, &b, linear_loss, &cfg);
     nn_net_reduce(net, into ? &sums : &ws, 1);
     const struct nn_params *p = nn_net_params_const(net);
@@ -317,7 +337,8 @@ TEST(bfloat16_gradients_point_where_float_ones_do)
         struct nn_net_cfg cfg = nn_net_cfg_default(shapes[s], 48, 7, 1);
         int n_steps = shapes[s] == NN_LSTM ? STEPS : 1;
         size_t n;
-        float *a = gradient_of(cfg, false, n_steps, false, &n), *b = gradient_of(cfg, true, n_steps, false, &n);
+        float *a = gradient_of(cfg, false, n_steps, false, &n),
+              *b = gradient_of(cfg, true, n_steps, false, &n);
         double aa = 0, bb = 0, ab = 0, diff = 0;
         for (size_t i = 0; i < n; i++) {
             aa += (double)a[i] * (double)a[i];
@@ -325,7 +346,8 @@ TEST(bfloat16_gradients_point_where_float_ones_do)
             ab += (double)a[i] * (double)b[i];
             diff += pow((double)(a[i] - b[i]), 2);
         }
-        assert_true(ab / sqrt(aa * bb) > 0.99998); /* rounding is 2^-9 a product, and averages out */
+        assert_true(ab / sqrt(aa * bb) >
+                    0.99998); /* rounding is 2^-9 a product, and averages out */
         assert_true(sqrt(diff / aa) < 0.005);
         assert_true(diff > 0); /* it was used */
         mem_free(a);
@@ -343,7 +365,8 @@ TEST(sums_apart_from_scratch_have_the_same_bits)
     mem_free(b);
 }
 
-/* ---- single layers; the input is a tensor too, so its derivative is checked as well ------------------ */
+/* ---- single layers; the input is a tensor too, so its derivative is checked as well
+ * ------------------ */
 
 static float *padded_copy(const float *x, int rows, int width)
 {
@@ -372,7 +395,9 @@ static float *loss_grad(const float *y, enum nn_act act, int rows, int width)
     float *dy = zeros(rows, width);
     for (int r = 0; r < rows; r++)
         for (int k = 0; k < width; k++) {
-            float v = y[r * ld + k], slope_here = act == NN_TANH ? 1 - v * v : act == NN_RELU ? v > 0 : 1;
+            float v = y[r * ld + k], slope_here = act == NN_TANH   ? 1 - v * v
+                                                  : act == NN_RELU ? v > 0
+                                                                   : 1;
             dy[r * ld + k] = (float)weight_of(r, k) * slope_here;
         }
     return dy;
@@ -399,8 +424,8 @@ static double ref_gconv(const void *ctx, const struct nn_params *p, const double
         double a[G_OUT], b[G_OUT];
         for (int j = 0; j < G_IN && k->agg == GCONV_MEAN && degree[i] > 0; j++)
             near[i][j] /= degree[i];
-        ref_dense(tensor(p, theta, "g.self.weight"), tensor(p, theta, "g.self.bias"), G_IN, G_OUT, NN_LINEAR,
-                  x + i * G_IN, a);
+        ref_dense(tensor(p, theta, "g.self.weight"), tensor(p, theta, "g.self.bias"), G_IN, G_OUT,
+                  NN_LINEAR, x + i * G_IN, a);
         ref_dense(tensor(p, theta, "g.near.weight"), NULL, G_IN, G_OUT, NN_LINEAR, near[i], b);
         for (int o = 0; o < G_OUT; o++)
             loss += weight_of(i, o) * tanh(a[o] + b[o]);
@@ -429,7 +454,8 @@ static void check_gconv(enum gconv_agg agg)
     struct gconv_graph graph = {NODES, EDGES, k.edge, weight};
     size_t ldx = (size_t)gemm_pad(G_IN), ldy = (size_t)gemm_pad(G_OUT);
     float *x = padded_copy(nn_params_value(&p, ix), NODES, G_IN), *near = zeros(NODES, G_IN);
-    float *y = zeros(NODES, G_OUT), *scratch = zeros(NODES, G_OUT), *dx = zeros(NODES, G_IN), *dnear = zeros(NODES, G_IN);
+    float *y = zeros(NODES, G_OUT), *scratch = zeros(NODES, G_OUT), *dx = zeros(NODES, G_IN),
+          *dnear = zeros(NODES, G_IN);
     float *grad = mem_zero(gconv_grad_size(&g), sizeof *grad);
     gconv_forward(&g, &graph, x, ldx, near, scratch, y, ldy);
     float *dy = loss_grad(y, NN_TANH, NODES, G_OUT);
@@ -454,7 +480,8 @@ enum { HEIGHT = 5, WIDTH = 4, PIXELS = HEIGHT * WIDTH, C_IN = 3, C_OUT = 6 };
 
 static double ref_conv(const void *ctx, const struct nn_params *p, const double *theta)
 {
-    const double *x = tensor(p, theta, "x"), *w = tensor(p, theta, "c.weight"), *b = tensor(p, theta, "c.bias");
+    const double *x = tensor(p, theta, "x"), *w = tensor(p, theta, "c.weight"),
+                 *b = tensor(p, theta, "c.bias");
     double loss = 0;
     (void)ctx;
     for (int r = 0; r < HEIGHT; r++)
@@ -505,7 +532,8 @@ enum { N_ROWS = 9, N_FEATURES = 21 };
 
 static double ref_lnorm(const void *ctx, const struct nn_params *p, const double *theta)
 {
-    const double *x = tensor(p, theta, "x"), *gain = tensor(p, theta, "l.gain"), *bias = tensor(p, theta, "l.bias");
+    const double *x = tensor(p, theta, "x"), *gain = tensor(p, theta, "l.gain"),
+                 *bias = tensor(p, theta, "l.bias");
     double loss = 0;
     (void)ctx;
     for (int r = 0; r < N_ROWS; r++) {
@@ -515,7 +543,8 @@ static double ref_lnorm(const void *ctx, const struct nn_params *p, const double
         for (int j = 0; j < N_FEATURES; j++)
             var += pow(x[r * N_FEATURES + j] - mean, 2) / N_FEATURES;
         for (int j = 0; j < N_FEATURES; j++)
-            loss += weight_of(r, j) * ((x[r * N_FEATURES + j] - mean) / sqrt(var + 1e-5) * gain[j] + bias[j]);
+            loss += weight_of(r, j) *
+                    ((x[r * N_FEATURES + j] - mean) / sqrt(var + 1e-5) * gain[j] + bias[j]);
     }
     return loss;
 }
@@ -530,7 +559,8 @@ TEST(gradients_of_layer_normalisation_match_differences)
     assert_ok(nn_params_alloc(&p, &e), &e);
     lnorm_init(&l, &p);
     randomise(&p, 0.4f);
-    float unit[N_ROWS * N_FEATURES], inverse[N_ROWS], y[N_ROWS * N_FEATURES], dy[N_ROWS * N_FEATURES];
+    float unit[N_ROWS * N_FEATURES], inverse[N_ROWS], y[N_ROWS * N_FEATURES],
+        dy[N_ROWS * N_FEATURES];
     float grad[2 * N_FEATURES] = {0};
     lnorm_forward(&l, &p, nn_params_value(&p, ix), N_FEATURES, N_ROWS, unit, inverse, y);
     for (int i = 0; i < N_ROWS * N_FEATURES; i++)

@@ -2,7 +2,9 @@
 #include "nn/vec.h"
 #include "tests/support/test.h"
 
-enum { STRIDE = 16 * 977 }; /* every 977th float; all of them were tried once and gave the same figures */
+enum {
+    STRIDE = 16 * 977
+}; /* every 977th float; all of them were tried once and gave the same figures */
 
 static v16 float_bits(uint32_t from, uint32_t sign)
 {
@@ -20,16 +22,23 @@ enum function { TANH, SIGMOID, EXP, LOG };
 
 static v16 apply(enum function f, v16 x)
 {
-    return f == TANH ? v16_tanh(x) : f == SIGMOID ? v16_sigmoid(x) : f == EXP ? v16_exp(x) : v16_log(x);
+    return f == TANH      ? v16_tanh(x)
+           : f == SIGMOID ? v16_sigmoid(x)
+           : f == EXP     ? v16_exp(x)
+                          : v16_log(x);
 }
 
 static double error_of(enum function f, double x, double y)
 {
     switch (f) {
-    case TANH: return fabs(y - tanh(x));
-    case SIGMOID: return fabs(y - 1 / (1 + exp(-x)));
-    case EXP: return fabs(y / exp(x) - 1);
-    case LOG: return fabs(y - log(x)) / (1 + fabs(log(x)));
+    case TANH:
+        return fabs(y - tanh(x));
+    case SIGMOID:
+        return fabs(y - 1 / (1 + exp(-x)));
+    case EXP:
+        return fabs(y / exp(x) - 1);
+    case LOG:
+        return fabs(y - log(x)) / (1 + fabs(log(x)));
     }
     return NAN;
 }
@@ -41,14 +50,16 @@ static void check(enum function f, uint32_t from, uint32_t below, uint32_t sign,
         for (int k = 0; k < VEC; k++) {
             double err = error_of(f, (double)x[k], (double)y[k]);
             if (!(err <= bound))
-                fail_msg("function %d at %.9g: error %.3g is above %.3g", f, (double)x[k], err, bound);
+                fail_msg("function %d at %.9g: error %.3g is above %.3g", f, (double)x[k], err,
+                         bound);
         }
     }
 }
 
 TEST(fast_functions_keep_their_stated_errors)
 {
-    const uint32_t infinity = 0x7f800000, minus = 0x80000000, eighty_seven = 0x42ae0000, smallest_normal = 0x00800000;
+    const uint32_t infinity = 0x7f800000, minus = 0x80000000, eighty_seven = 0x42ae0000,
+                   smallest_normal = 0x00800000;
     check(TANH, 0, infinity, 0, 6.3e-6);
     check(TANH, 0, infinity, minus, 6.3e-6);
     check(SIGMOID, 0, infinity, 0, 3.2e-6);

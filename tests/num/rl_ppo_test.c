@@ -23,7 +23,8 @@ static struct ppo_cfg cfg_for(int64_t steps)
     return c;
 }
 
-static struct problem solve(enum test_env_kind kind, const struct ppo_cfg *c, ppo_hook_fn *hook, void *ctx)
+static struct problem solve(enum test_env_kind kind, const struct ppo_cfg *c, ppo_hook_fn *hook,
+                            void *ctx)
 {
     struct problem p = {.env = test_env_new(kind, LANES, test_seed())};
     struct err e;
@@ -41,7 +42,8 @@ static void finish(struct problem *p)
     test_env_free(p->env);
 }
 
-static void outputs(const struct problem *p, const float *obs, float *hidden, float *logits, float *value)
+static void outputs(const struct problem *p, const float *obs, float *hidden, float *logits,
+                    float *value)
 {
     float scaled[16];
     size_t dim = (size_t)p->venv.obs_dim;
@@ -62,7 +64,8 @@ static double greedy_return(const struct problem *p, enum test_env_kind kind, in
         while (end == RL_RUNNING) {
             outputs(p, obs, hidden, logits, NULL);
             int32_t action = nn_head_argmax(logits, mask, v.n_actions);
-            v.step(v.env, 0, 1, &action, &(struct rl_step_out){obs, mask, &reward, &cost, &end, final});
+            v.step(v.env, 0, 1, &action,
+                   &(struct rl_step_out){obs, mask, &reward, &cost, &end, final});
             sum += (double)reward;
         }
         test_env_free(env);
@@ -167,7 +170,8 @@ TEST(constraint_mode_settles_at_the_limit_and_finds_the_price)
     c.cost_limit = 0.1f;
     c.entropy_final = 0.01f;
     struct problem p = solve(ENV_TEMPTING, &c, watch, &late);
-    print_message("           mean cost %.3f, lambda %.2f\n", late.sum / late.n, late.lambda / late.n);
+    print_message("           mean cost %.3f, lambda %.2f\n", late.sum / late.n,
+                  late.lambda / late.n);
     assert_near(late.sum / late.n, 0.1, 0.03, 0);
     assert_near(late.lambda / late.n, 1, 0.25, 0); /* one unit of cost buys one unit of reward */
     finish(&p);

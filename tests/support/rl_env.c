@@ -23,8 +23,9 @@ struct test_env {
 static const struct {
     int obs_dim, n_actions, limit;
 } shape[] = {
-    [ENV_CARTPOLE] = {4, 2, 500}, [ENV_CHAIN] = {CHAIN_STATES, 2, 60}, [ENV_CLOCK] = {1, 1, 10},
-    [ENV_TEMPTING] = {1, 2, 20},  [ENV_CUE] = {2, 2, 6},               [ENV_MASKED] = {3, 4, 12},
+    [ENV_CARTPOLE] = {4, 2, 500}, [ENV_CHAIN] = {CHAIN_STATES, 2, 60},
+    [ENV_CLOCK] = {1, 1, 10},     [ENV_TEMPTING] = {1, 2, 20},
+    [ENV_CUE] = {2, 2, 6},        [ENV_MASKED] = {3, 4, 12},
 };
 
 static double draw(const struct test_env *env, int lane, uint64_t what)
@@ -67,7 +68,9 @@ static void observe(const struct test_env *env, int i, float *obs)
             obs[(int)l->x] = 1;
         break;
     case ENV_CLOCK:
-    case ENV_TEMPTING: obs[0] = 1; break;
+    case ENV_TEMPTING:
+        obs[0] = 1;
+        break;
     case ENV_CUE:
         obs[0] = l->t == 0 ? (float)l->x : 0;
         obs[1] = l->t == shape[ENV_CUE].limit - 1;
@@ -97,7 +100,8 @@ static void reset(void *self, int begin, int end, float *obs, uint8_t *mask)
 
 static bool cartpole(struct lane *l, int action)
 {
-    const double gravity = 9.8, mass = 1.1, pole_mass_length = 0.05, length = 0.5, force = action ? 10 : -10, dt = 0.02;
+    const double gravity = 9.8, mass = 1.1, pole_mass_length = 0.05, length = 0.5,
+                 force = action ? 10 : -10, dt = 0.02;
     double c = cos(l->angle), s = sin(l->angle);
     double push = (force + pole_mass_length * l->spin * l->spin * s) / mass;
     double turn = (gravity * s - c * push) / (length * (4.0 / 3 - 0.1 * c * c / mass));
@@ -115,7 +119,8 @@ static bool advance(struct test_env *env, struct lane *l, int action, float *rew
     *reward = 1;
     *cost = 0;
     switch (env->kind) {
-    case ENV_CARTPOLE: return cartpole(l, action);
+    case ENV_CARTPOLE:
+        return cartpole(l, action);
     case ENV_CHAIN:
         *reward = action == 0 && l->x == 0 ? 0.001f : 0;
         l->x += action ? 1 : l->x > 0 ? -1 : 0;
@@ -123,7 +128,8 @@ static bool advance(struct test_env *env, struct lane *l, int action, float *rew
             return false;
         *reward = 1;
         return true;
-    case ENV_CLOCK: return false;
+    case ENV_CLOCK:
+        return false;
     case ENV_TEMPTING:
         *reward = *cost = action == 0;
         return false;
@@ -137,7 +143,8 @@ static bool advance(struct test_env *env, struct lane *l, int action, float *rew
     return true;
 }
 
-static void step(void *self, int begin, int end, const int32_t *action, const struct rl_step_out *out)
+static void step(void *self, int begin, int end, const int32_t *action,
+                 const struct rl_step_out *out)
 {
     struct test_env *env = self;
     int dim = shape[env->kind].obs_dim;
@@ -145,7 +152,9 @@ static void step(void *self, int begin, int end, const int32_t *action, const st
         struct lane *l = &env->lane[i];
         bool over = advance(env, l, action[i], &out->reward[i], &out->cost[i]);
         l->t++;
-        out->end[i] = over ? RL_TERMINATED : l->t >= shape[env->kind].limit ? RL_TRUNCATED : RL_RUNNING;
+        out->end[i] = over                             ? RL_TERMINATED
+                      : l->t >= shape[env->kind].limit ? RL_TRUNCATED
+                                                       : RL_RUNNING;
         if (out->end[i] != RL_RUNNING) {
             observe(env, i, out->final_obs + i * dim);
             start(env, i);

@@ -28,13 +28,12 @@ TEST(what_is_written_is_read_back)
     const int64_t c[3] = {INT64_MIN, 0, INT64_MAX};
     const uint8_t d[3] = {1, 2, 255};
     const struct st_tensor t[] = {
-        {"a", ST_F32, 2, {2, 3}, a, sizeof a},
-        {"b", ST_F64, 1, {1}, b, sizeof b},
-        {"empty", ST_U8, 1, {0}, d, 0},
-        {"d", ST_U8, 1, {3}, d, sizeof d},
+        {"a", ST_F32, 2, {2, 3}, a, sizeof a}, {"b", ST_F64, 1, {1}, b, sizeof b},
+        {"empty", ST_U8, 1, {0}, d, 0},        {"d", ST_U8, 1, {3}, d, sizeof d},
         {"c", ST_I64, 1, {3}, c, sizeof c},
     };
-    const struct st_meta meta[] = {{"layout", "12ab"}, {"text", "quotes \" and \n lines, \xc3\xa9"}};
+    const struct st_meta meta[] = {{"layout", "12ab"},
+                                   {"text", "quotes \" and \n lines, \xc3\xa9"}};
     const char *path = test_path("%s/round.safetensors", test_tmp_dir());
     struct st_file *f;
     struct err e;
@@ -70,23 +69,33 @@ TEST(malformed_files_are_refused_with_a_reason)
         {"{\"a\":1}", 0, ERR_PARSE, "a: expected an object"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1]}}", 4, ERR_MISSING, "data_offsets"},
         {"{\"a\":{\"dtype\":\"F16\",\"shape\":[1],\"data_offsets\":[0,2]}}", 2, ERR_PARSE, "F16"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,4]}}", 4, ERR_PARSE, "dimension 0"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1.5],\"data_offsets\":[0,4]}}", 4, ERR_PARSE, "dimension 0"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1],\"data_offsets\":[0,4]}}", 4, ERR_LIMIT, "dimensions"},
-        {"{\"a\":{\"dtype\":\"F64\",\"shape\":[1000000000,1000000000],\"data_offsets\":[0,8]}}", 8, ERR_LIMIT, "larger"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0]}}", 4, ERR_PARSE, "two whole"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,4]}}", 4, ERR_PARSE,
+         "dimension 0"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1.5],\"data_offsets\":[0,4]}}", 4, ERR_PARSE,
+         "dimension 0"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1],\"data_offsets\":[0,4]}}", 4, ERR_LIMIT,
+         "dimensions"},
+        {"{\"a\":{\"dtype\":\"F64\",\"shape\":[1000000000,1000000000],\"data_offsets\":[0,8]}}", 8,
+         ERR_LIMIT, "larger"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0]}}", 4, ERR_PARSE,
+         "two whole"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,0]}}", 4, ERR_PARSE, "leave"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 4, ERR_PARSE, "leave"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", 4, ERR_PARSE, "for a shape of 8"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", 4, ERR_PARSE,
+         "for a shape of 8"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8, ERR_PARSE, "gap"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 8, ERR_PARSE, "follow"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 8, ERR_PARSE,
+         "follow"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
-         "\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8, ERR_PARSE, "overlapping"},
+         "\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}",
+         8, ERR_PARSE, "overlapping"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]},"
-         "\"a\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]}}", 0, ERR_PARSE, ""},
+         "\"a\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]}}",
+         0, ERR_PARSE, ""},
         {"{\"__metadata__\":[]}", 0, ERR_PARSE, "__metadata__"},
         {"{\"__metadata__\":{\"k\":1}}", 0, ERR_PARSE, "k: expected a string"},
-        {"{\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\":{}}", 0, ERR_LIMIT, "longer"},
+        {"{\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\":{}}", 0,
+         ERR_LIMIT, "longer"},
     };
     unsigned char bytes[1024];
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
@@ -123,7 +132,8 @@ TEST(values_that_are_not_finite_are_neither_read_nor_written)
     memcpy(bytes + n - 4, &nan, 4);
     assert_err(st_parse(bytes, n, &f, &e), ERR_NUMERIC, &e, "w: value 1");
     const struct st_tensor t = {"w", ST_F32, 1, {1}, &nan, 4};
-    assert_err(st_write(test_path("%s/nan", test_tmp_dir()), &t, 1, NULL, 0, &e), ERR_NUMERIC, &e, "w: value 0");
+    assert_err(st_write(test_path("%s/nan", test_tmp_dir()), &t, 1, NULL, 0, &e), ERR_NUMERIC, &e,
+               "w: value 0");
 }
 
 static int files_in(const char *dir)
@@ -156,7 +166,8 @@ TEST(a_failed_write_leaves_the_old_file_and_no_temporary)
     assert_err(st_write(test_path("%s/no/p", dir), &t, 0, NULL, 0, &e), ERR_IO, &e, NULL);
 }
 
-/* ---- policies --------------------------------------------------------------------------------- */
+/* ---- policies
+ * --------------------------------------------------------------------------------- */
 
 enum { N_OBS = 11, N_ACTIONS = 5 };
 
@@ -217,7 +228,9 @@ TEST(a_decision_alone_has_the_bits_it_has_in_a_batch)
             for (int r = 0; r < ROWS; r++) {
                 int a;
                 float prob[N_ACTIONS], value[2];
-                assert_ok(nn_policy_act(p, obs + r * N_OBS, NULL, one + r * dim, &a, prob, value, &e), &e);
+                assert_ok(
+                    nn_policy_act(p, obs + r * N_OBS, NULL, one + r * dim, &a, prob, value, &e),
+                    &e);
                 assert_int_equal(a, action[r]);
             }
             assert_memory_equal(one, many, (size_t)(ROWS * dim) * sizeof(float));
@@ -256,9 +269,11 @@ TEST(stale_or_impossible_input_is_an_error_not_a_guess)
     const uint8_t nothing[N_ACTIONS] = {0};
     int action = 77;
     assert_ok(nn_policy_load(save_policy(net), NULL, 0, &p, &e), &e);
-    assert_err(nn_policy_act(p, obs, nothing, NULL, &action, NULL, NULL, &e), ERR_INVAL, &e, "mask");
+    assert_err(nn_policy_act(p, obs, nothing, NULL, &action, NULL, NULL, &e), ERR_INVAL, &e,
+               "mask");
     obs[4] = NAN;
-    assert_err(nn_policy_act(p, obs, NULL, NULL, &action, NULL, NULL, &e), ERR_NUMERIC, &e, "observation 4");
+    assert_err(nn_policy_act(p, obs, NULL, NULL, &action, NULL, NULL, &e), ERR_NUMERIC, &e,
+               "observation 4");
     assert_int_equal(action, 77);
     nn_policy_free(p);
     nn_net_free(net);
@@ -302,8 +317,10 @@ TEST(a_policy_of_another_layout_or_shape_is_refused_by_name)
     struct nn_policy *p;
     struct err e;
     const struct st_meta other = {"layout", "xyz"}, missing = {"data", "1"};
-    assert_err(nn_policy_load(path, &other, 1, &p, &e), ERR_MISMATCH, &e, "layout: the file has \"abc\", expected \"xyz\"");
-    assert_err(nn_policy_load(path, &missing, 1, &p, &e), ERR_MISMATCH, &e, "data: the file has none");
+    assert_err(nn_policy_load(path, &other, 1, &p, &e), ERR_MISMATCH, &e,
+               "layout: the file has \"abc\", expected \"xyz\"");
+    assert_err(nn_policy_load(path, &missing, 1, &p, &e), ERR_MISMATCH, &e,
+               "data: the file has none");
     struct st_file *f;
     assert_ok(st_open(path, &f, &e), &e);
     struct nn_net *shared = net_of(NN_SHARED);

@@ -37,7 +37,8 @@ TEST(a_row_has_the_same_bits_alone_and_anywhere_in_a_batch)
         struct nn_net *net = make(nn_net_cfg_default(shapes[s], N_OBS, N_ACTIONS, 2));
         struct nn_ws *ws = workspace(net);
         int dim = nn_net_state_dim(net);
-        float obs[ROWS * N_OBS], logits[ROWS * N_ACTIONS], values[ROWS * 2], hidden[ROWS * 128], before[ROWS * 128];
+        float obs[ROWS * N_OBS], logits[ROWS * N_ACTIONS], values[ROWS * 2], hidden[ROWS * 128],
+            before[ROWS * 128];
         fill(obs, ROWS * N_OBS, "obs");
         fill(before, ROWS * 128, "state");
         memcpy(hidden, before, sizeof hidden);
@@ -47,7 +48,8 @@ TEST(a_row_has_the_same_bits_alone_and_anywhere_in_a_batch)
                 float l[17 * N_ACTIONS], v[17 * 2], st[17 * 128];
                 memcpy(st, before + r * dim, (size_t)(n * dim) * sizeof(float));
                 nn_net_forward(net, ws, obs + r * N_OBS, N_OBS, n, st, l, v);
-                assert_memory_equal(l, logits + r * N_ACTIONS, (size_t)n * N_ACTIONS * sizeof(float));
+                assert_memory_equal(l, logits + r * N_ACTIONS,
+                                    (size_t)n * N_ACTIONS * sizeof(float));
                 assert_memory_equal(v, values + r * 2, (size_t)n * 2 * sizeof(float));
                 assert_memory_equal(st, hidden + r * dim, (size_t)(n * dim) * sizeof(float));
             }
@@ -61,7 +63,8 @@ TEST(values_do_not_depend_on_whether_logits_are_asked_for)
     for (size_t s = 0; s < ARRAY_LEN(shapes); s++) {
         struct nn_net *net = make(nn_net_cfg_default(shapes[s], N_OBS, N_ACTIONS, 1));
         struct nn_ws *ws = workspace(net);
-        float obs[N_OBS], logits[N_ACTIONS], only[N_ACTIONS], value[1], alone[1], hidden[128] = {0}, again[128] = {0};
+        float obs[N_OBS], logits[N_ACTIONS], only[N_ACTIONS], value[1], alone[1], hidden[128] = {0},
+                                                                                  again[128] = {0};
         fill(obs, N_OBS, "obs");
         nn_net_forward(net, ws, obs, N_OBS, 1, hidden, logits, value);
         nn_net_forward(net, ws, obs, N_OBS, 1, again, NULL, alone);
@@ -149,8 +152,9 @@ TEST(configurations_out_of_range_are_refused_by_field)
     struct {
         struct nn_net_cfg cfg;
         const char *field;
-    } bad[] = {{ok, "n_obs"}, {ok, "n_obs"}, {ok, "n_actions"}, {ok, "n_values"}, {ok, "n_hidden"},
-               {ok, "multiple of 16"}, {ok, "n_dense"}, {ok, "shape"}, {ok, "head_gain"}, {ok, "n_values"}};
+    } bad[] = {{ok, "n_obs"},     {ok, "n_obs"},          {ok, "n_actions"}, {ok, "n_values"},
+               {ok, "n_hidden"},  {ok, "multiple of 16"}, {ok, "n_dense"},   {ok, "shape"},
+               {ok, "head_gain"}, {ok, "n_values"}};
     bad[0].cfg.n_obs = 0;
     bad[1].cfg.n_obs = 1025;
     bad[2].cfg.n_actions = 257;

@@ -6,14 +6,16 @@
 #include "nn/norm.h"
 #include "tests/support/test.h"
 
-/* ---- products --------------------------------------------------------------------------------- */
+/* ---- products
+ * --------------------------------------------------------------------------------- */
 
 TEST(products_of_all_sizes_match_a_plain_loop)
 {
     enum { MAX = 70 };
     struct rng rng = rng_stream(test_seed(), "gemm");
     float *a = mem_zero(MAX * MAX, sizeof *a), *b = mem_zero(MAX * MAX, sizeof *b);
-    float *c = try_zero_aligned(MAX * 80, sizeof *c), *panels = try_zero_aligned(MAX * 80, sizeof *panels);
+    float *c = try_zero_aligned(MAX * 80, sizeof *c),
+          *panels = try_zero_aligned(MAX * 80, sizeof *panels);
     float *bias = try_zero_aligned(80, sizeof *bias);
     for (int i = 0; i < MAX * MAX; i++) {
         a[i] = (float)rng_normal(&rng);
@@ -25,8 +27,17 @@ TEST(products_of_all_sizes_match_a_plain_loop)
         for (int n = 1; n <= MAX; n += 3) {
             int k = 1 + (m * 7 + n) % MAX;
             gemm_pack(b, k, n, MAX, panels);
-            gemm_run(&(struct gemm){.m = m, .n = gemm_pad(n), .k = k, .a = a, .a_m = 1, .a_k = MAX, .b = panels,
-                                    .c = c, .c_m = 80, .init = GEMM_BIAS, .bias = bias});
+            gemm_run(&(struct gemm){.m = m,
+                                    .n = gemm_pad(n),
+                                    .k = k,
+                                    .a = a,
+                                    .a_m = 1,
+                                    .a_k = MAX,
+                                    .b = panels,
+                                    .c = c,
+                                    .c_m = 80,
+                                    .init = GEMM_BIAS,
+                                    .bias = bias});
             for (int i = 0; i < m; i++)
                 for (int j = 0; j < n; j++) {
                     double sum = j;
@@ -40,7 +51,8 @@ TEST(products_of_all_sizes_match_a_plain_loop)
         mem_free(all[i]);
 }
 
-/* ---- heads ------------------------------------------------------------------------------------ */
+/* ---- heads
+ * ------------------------------------------------------------------------------------ */
 
 TEST(a_masked_action_has_no_probability_and_no_gradient)
 {
@@ -113,7 +125,8 @@ TEST(head_gradients_match_differences)
     }
 }
 
-/* ---- Adam ------------------------------------------------------------------------------------- */
+/* ---- Adam
+ * ------------------------------------------------------------------------------------- */
 
 static struct nn_params two_tensors(void)
 {
@@ -158,7 +171,8 @@ TEST(adam_follows_the_published_algorithm)
             double g = (double)p.grad[i] * fmin(1, 0.5 / length);
             m[i] = 0.9 * m[i] + 0.1 * g;
             v[i] = 0.999 * v[i] + 0.001 * g * g;
-            value[i] -= 0.01 * (m[i] / (1 - pow(0.9, t))) / (sqrt(v[i] / (1 - pow(0.999, t))) + 1e-5);
+            value[i] -=
+                0.01 * (m[i] / (1 - pow(0.9, t))) / (sqrt(v[i] / (1 - pow(0.999, t))) + 1e-5);
             assert_near((double)p.value[i], value[i], 2e-5, 1e-4);
         }
     }
@@ -180,7 +194,8 @@ TEST(a_gradient_that_is_not_finite_stops_with_the_name_of_its_tensor)
     nn_params_fini(&p);
 }
 
-/* ---- normaliser ------------------------------------------------------------------------------- */
+/* ---- normaliser
+ * ------------------------------------------------------------------------------- */
 
 TEST(merged_statistics_match_two_passes_over_all_rows)
 {

@@ -1,5 +1,5 @@
-/* Steady state allocates nothing: the C library's allocator is counted while decisions, updates and whole
- * iterations run.  Sanitizers bring their own allocator, so the count is skipped there. */
+/* Steady state allocates nothing: the C library's allocator is counted while decisions, updates and
+ * whole iterations run.  Sanitizers bring their own allocator, so the count is skipped there. */
 #include <stdatomic.h>
 
 #include "base/mem.h"

@@ -24,7 +24,8 @@ static void fill(struct data *d, float gamma, float lambda)
     }
     for (int i = 0; i < LANES; i++)
         d->last[i] = (float)rng_normal(&rng);
-    d->in = (struct gae_in){STEPS, LANES, d->reward, d->value, d->boot, d->last, d->end, gamma, lambda};
+    d->in =
+        (struct gae_in){STEPS, LANES, d->reward, d->value, d->boot, d->last, d->end, gamma, lambda};
 }
 
 /* Value of what follows step t. */
@@ -50,7 +51,8 @@ TEST(advantages_match_the_double_sum_of_the_paper)
                 double sum = 0, decay = 1, gamma = (double)d.in.gamma;
                 for (int k = t; k < STEPS; k++) {
                     int i = k * LANES + lane;
-                    sum += decay * ((double)d.reward[i] + gamma * next_value(&d, k, lane) - (double)d.value[i]);
+                    sum += decay * ((double)d.reward[i] + gamma * next_value(&d, k, lane) -
+                                    (double)d.value[i]);
                     decay *= gamma * (double)d.in.lambda;
                     if (d.end[i] != RL_RUNNING)
                         break;

@@ -37,12 +37,28 @@ static void fill(struct data *d, int n_actions, int n_values)
     for (int a = 0; a < n_actions; a++)
         d->prior[a] = (float)rng_normal(&rng);
     d->loss = (struct ppo_loss){
-        .n_actions = n_actions, .n_values = n_values, .action = d->action, .mask = d->mask,
-        .logp_old = d->logp_old, .adv = d->adv, .ret = {d->ret[0], d->ret[1]}, .value_old = {d->old[0], d->old[1]},
-        .clip = 0.2f, .value_coef = 0.5f, .entropy_coef = 0.05f, .prior = d->prior, .weight = 1.0f / ROWS,
+        .n_actions = n_actions,
+        .n_values = n_values,
+        .action = d->action,
+        .mask = d->mask,
+        .logp_old = d->logp_old,
+        .adv = d->adv,
+        .ret = {d->ret[0], d->ret[1]},
+        .value_old = {d->old[0], d->old[1]},
+        .clip = 0.2f,
+        .value_coef = 0.5f,
+        .entropy_coef = 0.05f,
+        .prior = d->prior,
+        .weight = 1.0f / ROWS,
     };
-    d->tile = (struct nn_tile){.n = ROWS, .row = d->row, .ld_logits = LD, .ld_values = LD, .logits = d->logits,
-                               .values = d->values, .dlogits = d->dlogits, .dvalues = d->dvalues};
+    d->tile = (struct nn_tile){.n = ROWS,
+                               .row = d->row,
+                               .ld_logits = LD,
+                               .ld_values = LD,
+                               .logits = d->logits,
+                               .values = d->values,
+                               .dlogits = d->dlogits,
+                               .dvalues = d->dvalues};
 }
 
 TEST(the_fast_loss_agrees_with_the_reference)
@@ -91,9 +107,11 @@ static double objective(const struct data *d, int tile_row, const double *logits
             entropy -= exp(logp) * logp;
             kl += exp(logp) * (logp - (double)d->prior[a] + log(sum_prior));
         }
-    double ratio = exp(logits[d->action[row]] - log(sum) - (double)d->logp_old[row]), adv = (double)d->adv[row];
+    double ratio = exp(logits[d->action[row]] - log(sum) - (double)d->logp_old[row]),
+           adv = (double)d->adv[row];
     double clipped = fmin(fmax(ratio, 0.8), 1.2);
-    return -fmin(ratio * adv, clipped * adv) - (double)d->loss.entropy_coef * entropy + (double)d->loss.kl_prior * kl;
+    return -fmin(ratio * adv, clipped * adv) - (double)d->loss.entropy_coef * entropy +
+           (double)d->loss.kl_prior * kl;
 }
 
 TEST(the_reference_is_the_slope_of_the_objective)

@@ -1,4 +1,5 @@
-/* The trainer: refusals, determinism, resuming, bad environments.  What it learns is in tests/num. */
+/* The trainer: refusals, determinism, resuming, bad environments.  What it learns is in
+ * tests/num. */
 #include "base/mem.h"
 #include "base/rng.h"
 #include "rl/ppo.h"
@@ -120,7 +121,8 @@ TEST(interrupted_training_resumes_to_the_same_bits)
 {
     for (size_t i = 0; i < ARRAY_LEN(variants); i++) {
         struct ppo_cfg c = variant_cfg(&variants[i]);
-        const char *whole = train_and_save(&c, "whole"), *part = test_path("%s/part.safetensors", test_tmp_dir());
+        const char *whole = train_and_save(&c, "whole"),
+                   *part = test_path("%s/part.safetensors", test_tmp_dir());
         const struct st_meta meta = {"layout", "L1"};
         struct err e;
         for (int run = 0; run < 5; run++) { /* one iteration per process life */
@@ -143,7 +145,8 @@ TEST(another_seed_gives_other_weights)
     struct run a = start(&c, ENV_CARTPOLE);
     c.seed = 2;
     struct run b = start(&c, ENV_CARTPOLE);
-    const struct nn_params *x = nn_net_params_const(ppo_net(a.ppo)), *y = nn_net_params_const(ppo_net(b.ppo));
+    const struct nn_params *x = nn_net_params_const(ppo_net(a.ppo)),
+                           *y = nn_net_params_const(ppo_net(b.ppo));
     assert_true(memcmp(x->value, y->value, x->total * sizeof(float)) != 0);
     finish(&a);
     finish(&b);
@@ -160,11 +163,13 @@ TEST(a_checkpoint_of_another_run_is_refused_by_what_differs)
     finish(&r);
     c.gamma = 0.5f;
     r = start(&c, ENV_CARTPOLE);
-    assert_err(ppo_load(r.ppo, path, NULL, 0, &e), ERR_MISMATCH, &e, "ppo.gamma: the file has \"0.99");
+    assert_err(ppo_load(r.ppo, path, NULL, 0, &e), ERR_MISMATCH, &e,
+               "ppo.gamma: the file has \"0.99");
     finish(&r);
     c = small(NN_SHARED, 2);
     r = start(&c, ENV_TEMPTING);
-    assert_err(ppo_load(r.ppo, path, NULL, 0, &e), ERR_MISMATCH, &e, "trunk.0.weight has another shape");
+    assert_err(ppo_load(r.ppo, path, NULL, 0, &e), ERR_MISMATCH, &e,
+               "trunk.0.weight has another shape");
     finish(&r);
 }
 
@@ -174,9 +179,10 @@ TEST(configurations_out_of_range_are_refused_by_field)
     struct {
         struct ppo_cfg cfg;
         const char *field;
-    } bad[] = {{ok, "lr:"},       {ok, "gamma:"},      {ok, "epochs:"},  {ok, "seq_steps"}, {ok, "cost_limit"},
-               {ok, "dual_min:"}, {ok, "window:"},     {ok, "n_hidden"}, {ok, "clip:"},     {ok, "n_threads"},
-               {ok, "n_steps:"},  {ok, "total_steps"}, {ok, "entropy:"}};
+    } bad[] = {{ok, "lr:"},        {ok, "gamma:"},    {ok, "epochs:"},  {ok, "seq_steps"},
+               {ok, "cost_limit"}, {ok, "dual_min:"}, {ok, "window:"},  {ok, "n_hidden"},
+               {ok, "clip:"},      {ok, "n_threads"}, {ok, "n_steps:"}, {ok, "total_steps"},
+               {ok, "entropy:"}};
     bad[0].cfg.lr = NAN;
     bad[1].cfg.gamma = 1.5f;
     bad[2].cfg.epochs = 0;
@@ -237,7 +243,8 @@ TEST(reserved_metadata_keys_are_refused)
     struct run r = start(&c, ENV_CARTPOLE);
     const struct st_meta meta = {"ppo.lr", "1"};
     struct err e;
-    assert_err(ppo_save(r.ppo, test_path("%s/x", test_tmp_dir()), &meta, 1, NULL, 0, &e), ERR_INVAL, &e, "ppo.lr");
+    assert_err(ppo_save(r.ppo, test_path("%s/x", test_tmp_dir()), &meta, 1, NULL, 0, &e), ERR_INVAL,
+               &e, "ppo.lr");
     finish(&r);
 }
 
@@ -254,7 +261,8 @@ static void broken_reset(void *self, int begin, int end, float *obs, uint8_t *ma
     b->inner.reset(b->inner.env, begin, end, obs, mask);
 }
 
-static void broken_step(void *self, int begin, int end, const int32_t *action, const struct rl_step_out *out)
+static void broken_step(void *self, int begin, int end, const int32_t *action,
+                        const struct rl_step_out *out)
 {
     struct broken *b = self;
     b->inner.step(b->inner.env, begin, end, action, out);
@@ -275,8 +283,10 @@ TEST(an_environment_that_misbehaves_is_named)
     static const struct {
         enum err_code code;
         const char *text;
-    } want[] = {[BAD_REWARD] = {ERR_NUMERIC, "lane 0: reward"}, [BAD_COST] = {ERR_NUMERIC, "lane 7: cost"},
-                [BAD_OBS] = {ERR_NUMERIC, "lane 0: observation"}, [BAD_MASK] = {ERR_INVAL, "lane 0: the mask"}};
+    } want[] = {[BAD_REWARD] = {ERR_NUMERIC, "lane 0: reward"},
+                [BAD_COST] = {ERR_NUMERIC, "lane 7: cost"},
+                [BAD_OBS] = {ERR_NUMERIC, "lane 0: observation"},
+                [BAD_MASK] = {ERR_INVAL, "lane 0: the mask"}};
     for (int how = BAD_REWARD; how <= BAD_MASK; how++) {
         struct test_env *env = test_env_new(ENV_CARTPOLE, 8, 1);
         struct broken b = {.inner = test_env_venv(env), .how = how};
