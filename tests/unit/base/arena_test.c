@@ -76,6 +76,7 @@ TEST(arena_need_adds_up_to_exactly_what_is_used)
     assert_non_null(arena_alloc(&a, "c", 65, 1));
     assert_non_null(arena_alloc(&a, "d", 0, 1));
     assert_int_equal(a.used, cap);
+    assert_null(arena_alloc(&a, "e", 0, 1));
     assert_int_equal(arena_need(SIZE_MAX, 2), SIZE_MAX);
     arena_fini(&a);
     assert_err(arena_init(&a, SIZE_MAX, &e), ERR_NOMEM, &e, "arena of");

@@ -167,6 +167,18 @@ TEST(cut_zone_files_are_refused)
     buf_fini(&b);
 }
 
+TEST(zone_files_whose_times_do_not_ascend_are_refused)
+{
+    struct buf b = berlin();
+    struct err e;
+    struct tz *tz;
+    char *second = memmem(b.p + 4, b.n - 4, "TZif", 4); /* header of the 64-bit part */
+    assert_non_null(second);
+    memcpy(second + 44 + 8, second + 44, 8);
+    assert_err(tz_parse(b.p, b.n, "equal", &tz, &e), ERR_PARSE, &e, "not a valid TZif file");
+    buf_fini(&b);
+}
+
 TEST(damaged_zone_files_are_refused_or_harmless)
 {
     struct buf b = berlin();
