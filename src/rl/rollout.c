@@ -7,7 +7,7 @@
 #include "base/rng.h"
 #include "nn/head.h"
 
-enum { SHARD_LANES_MIN = 16 };
+enum { SHARD_LANES = 32, TWO_SHARDS_FROM = 16 };
 
 /* Scratch of one shard of lanes. */
 struct shard {
@@ -104,8 +104,10 @@ float reward_norm_scale(const struct reward_norm *n)
 
 static int shard_count(int n_lanes)
 {
-    int n = n_lanes / SHARD_LANES_MIN;
-    return n < 1 ? 1 : n > ROLLOUT_SHARDS_MAX ? ROLLOUT_SHARDS_MAX : n;
+    int n = n_lanes / SHARD_LANES; /* fewer lanes would read the weights more often than they pay */
+    if (n < 2)
+        return n_lanes >= TWO_SHARDS_FROM ? 2 : 1;
+    return n > ROLLOUT_SHARDS_MAX ? ROLLOUT_SHARDS_MAX : n;
 }
 
 static enum err_code shard_init(struct collector *c, int i, const struct nn_net *net, struct err *e)

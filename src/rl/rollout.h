@@ -1,8 +1,8 @@
 /* rollout.h - fixed-length experience of a vector of environments, and the collector that fills it.
  *
- * Rows are step-major: row = step * n_lanes + lane.  Lanes are cut into shards of at least 16
- * lanes, at most ROLLOUT_SHARDS_MAX, a number that depends on n_lanes only; one thread works on a
- * shard at a time. Actions are drawn with a hash of (seed, step, lane), so neither threads nor
+ * Rows are step-major: row = step * n_lanes + lane.  Lanes are cut into shards of 32 (two from 16
+ * lanes on), at most ROLLOUT_SHARDS_MAX, a number that depends on n_lanes only; one thread works on
+ * a shard at a time. Actions are drawn with a hash of (seed, step, lane), so neither threads nor
  * interruptions move them.
  *
  * STABLE; A2C and others may use it. */
