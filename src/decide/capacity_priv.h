@@ -31,10 +31,12 @@ static inline int64_t max_i64(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
+#define USABLE_END 1e30f /* no measurement is that large: it is infinite or damaged */
+
 /* A measurement that can be used: finite and not negative; anything else is missing. */
 static inline float usable(float x)
 {
-    return x >= 0 && x < 1e30f ? x : __builtin_nanf("");
+    return x >= 0 && x < USABLE_END ? x : __builtin_nanf("");
 }
 
 static inline bool present(float x)
@@ -85,7 +87,7 @@ static inline int guard_rate_cap(const struct capacity_config *cfg, int units)
 {
     float share = (float)cfg->guard.up_frac * (float)units;
     int by_share = (int)share + ((float)(int)share < share);
-    return max_int((int)cfg->guard.up_steps * cfg->step_units, by_share);
+    return max_int((int)cfg->guard.up_steps * cfg->rate_step_units, by_share);
 }
 
 #endif

@@ -258,7 +258,7 @@ static inline int not_finite(const struct capacity_view *view)
 {
     int bad = 0;
     for (int i = 0; i < FIELD_COUNT; i++)
-        bad |= (view->value[i] < 0) | (view->value[i] > 1e30f);
+        bad |= (view->value[i] < 0) | (view->value[i] >= USABLE_END);
     return bad;
 }
 
@@ -269,7 +269,7 @@ static struct allow freshness_fault(const struct ask *a)
     if (v->now_us - v->sample_us > a->cfg->guard.stale_us)
         return KEEP(a, R_STALE, (float)(v->now_us - v->sample_us) * 1e-6f,
                     (float)a->cfg->guard.stale_us * 1e-6f);
-    while (field < FIELD_COUNT && !(v->value[field] < 0) && !(v->value[field] > 1e30f))
+    while (field < FIELD_COUNT && !(v->value[field] < 0) && !(v->value[field] >= USABLE_END))
         field++;
     if (field < FIELD_COUNT)
         return KEEP(a, R_NOT_FINITE, (float)field);

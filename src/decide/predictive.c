@@ -14,7 +14,7 @@ static const struct opt_row rows[] = {
                "planned use of the capacity within target", .unit = "fraction"),
     OPT_DOUBLE(O, quantile, "upper", "0.5", "0", "2",
                "how far from the forecast's mean to its 80 % upper end"),
-    OPT_DURATION(O, down_window_us, "down_window", "5min", "0s", "1h",
+    OPT_DURATION(O, down_window_us, "down_window", "15min", "0s", "1h",
                  "scale-in goes to the highest plan of this window"),
 };
 #undef O

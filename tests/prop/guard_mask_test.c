@@ -193,7 +193,7 @@ TEST(the_guard_never_does_what_it_must_not)
                 assert_int_equal(executed, now); /* never on missing, stale or abnormal */
             if (executed > now)
                 assert_true(executed <= v->budget_units &&
-                            executed - now <= fmax(8, ceil(0.25 * now)));
+                            executed - now <= fmax(8 * f.cfg.rate_step_units, ceil(0.25 * now)));
             if (executed < now) /* still serves what is asked now, and leaves most of it */
                 assert_true(f.load_max[executed] * 1.0001f >= v->value[FIELD_QPS] &&
                             executed >= fmin(ceil(0.7 * now - 1e-3), now - 1));

@@ -173,6 +173,7 @@ TEST(actions_are_steps_around_the_requested_size)
     int units[CAPACITY_ACTIONS];
     fix_config(&f, "ppo", true);
     f.cfg.guard.auditor = GUARD_AUDITOR_OFF;
+    f.cfg.spec.start_us = 150 * FIX_S;
     fix_start(&f);
     capacity_observe(&f.cfg, &f.view, &f.state, NULL);
     capacity_mask(&f.cfg, &f.view, &f.state, mask, units);
@@ -181,9 +182,7 @@ TEST(actions_are_steps_around_the_requested_size)
         assert_int_equal(units[a], slow[a]);
         assert_int_equal(mask[a], 1);
     }
-    fix_config(&f, "ppo", true);
-    f.cfg.spec.start_us = 120 * FIX_S;
-    fix_start(&f);
+    fix_init(&f, "ppo", true);
     capacity_observe(&f.cfg, &f.view, &f.state, NULL);
     capacity_mask(&f.cfg, &f.view, &f.state, mask, units);
     assert_int_equal(units[6], 13);

@@ -75,7 +75,7 @@ static inline void fix_config(struct fix *f, const char *policy, bool guarded)
                                          .slo_p99_ms = 200,
                                          .slo_violation_max = 0.01,
                                          .step_us = FIX_STEP,
-                                         .start_us = 150 * FIX_S,
+                                         .start_us = 120 * FIX_S,
                                          .latency = &f->latency};
     f->rng = rng_stream(test_seed(), "decide");
 }

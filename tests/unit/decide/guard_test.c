@@ -433,6 +433,12 @@ static void add_then_wait(struct fix *f, int add, int n)
             fix_ask(f, units);
     }
 }
+static void starts_slowly(struct fix *f)
+{
+    struct err e;
+    f->cfg.spec.start_us = 121 * FIX_S;
+    assert_ok(capacity_config_finish(&f->cfg, &e), &e);
+}
 static void six_added(struct fix *f)
 {
     add_then_wait(f, 6, 1);
@@ -457,6 +463,8 @@ TEST(scale_out_is_capped_at_eight_steps_or_a_quarter_in_five_minutes)
         {"what was added counts", six_added, 20, 18, GUARD_STEP, GUARD_CLAMP, "6 units were added"},
         {"for 285 s", six_added_285s_ago, 20, 18, GUARD_STEP, GUARD_CLAMP, NULL},
         {"not for 300 s", six_added_300s_ago, 24, 24, GUARD_STEP, GUARD_PASS, NULL},
+        {"twice that when units start slowly", starts_slowly, 26, 26, GUARD_STEP, GUARD_PASS, NULL},
+        {"and no more", starts_slowly, 27, 26, GUARD_STEP, GUARD_CLAMP, NULL},
         {"scale-in is not capped here", NULL, 7, 7, GUARD_STEP, GUARD_PASS, NULL},
     };
     RUN(cases, no_audit);

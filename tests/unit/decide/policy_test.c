@@ -212,7 +212,7 @@ TEST(predictive_shrinks_only_after_its_window)
     f.cfg.main.opt.predictive.target_frac = 0.8;
     fix_forecast(&f, 400, 400, 400);
     assert_int_equal(fix_decide(&f), 10);
-    for (int i = 1; i < 20; i++) {
+    for (int i = 1; i < 60; i++) {
         fix_tick(&f);
         fix_forecast(&f, 160, 160, 160);
         fix_load(&f, 160);
