@@ -135,6 +135,7 @@ static void derive_actions(struct capacity_config *cfg)
 {
     int max = cfg->spec.units_max;
     cfg->step_units = max_int(1, (max + 63) / 64);
+    cfg->rate_step_units = cfg->step_units * (cfg->spec.start_us > cfg->guard.slow_start_us ? 2 : 1);
     cfg->flap_budget_units =
         cfg->guard.flap_budget_units > 0 ? (int)cfg->guard.flap_budget_units : max_int(12, max);
     cfg->inv_flap = 1.0f / (float)cfg->flap_budget_units;

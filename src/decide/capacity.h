@@ -53,6 +53,7 @@ struct capacity_config {
 
     /* Filled by capacity_config_finish. */
     int step_units;                          /* max(1, ceil(max/64)) */
+    int rate_step_units;                     /* the rate cap's step: twice that where start-up is slow */
     int action_units[CAPACITY_ACTIONS];      /* by action, usual */
     int action_units_wide[CAPACITY_ACTIONS]; /* slow start or uncertain forecast */
     int steps_1min, steps_5min;
