@@ -44,7 +44,7 @@ NODISCARD enum err_code forecast_config_check(const struct forecast_config *cfg,
 
 struct forecaster;
 
-/* cfg must have passed forecast_config_check().  About 80 KB. */
+/* cfg must have passed forecast_config_check().  About 90 KB. */
 struct forecaster *forecast_new(const struct forecast_config *cfg);
 void forecast_free(struct forecaster *f); /* NULL is fine */
 void forecast_copy(struct forecaster *dst, const struct forecaster *src);
