@@ -1,5 +1,6 @@
 #include "rl/replay.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -42,18 +43,24 @@ int32_t replay_rows(const struct replay *r)
     return (int32_t)(r->n_steps < r->n_slots ? r->n_steps : r->n_slots) * r->n_lanes;
 }
 
-void replay_add(struct replay *r, int begin, int end, const float *obs, const int32_t *action, float cost_price,
-                const struct rl_step_out *out, int64_t step)
+void replay_add_obs(struct replay *r, int begin, int end, const float *obs, int64_t step)
+{
+    size_t dim = (size_t)r->obs_dim, first = (size_t)replay_slot(r, step) + (size_t)begin;
+    memcpy(r->obs + first * dim, obs + (size_t)begin * dim, (size_t)(end - begin) * dim * sizeof(float));
+}
+
+void replay_add_step(struct replay *r, int begin, int end, const int32_t *action, float cost_price,
+                     const struct rl_step_out *out, int64_t step)
 {
     size_t dim = (size_t)r->obs_dim, actions = (size_t)r->n_actions;
     for (size_t lane = (size_t)begin; lane < (size_t)end; lane++) {
         size_t row = (size_t)replay_slot(r, step) + lane;
-        const float *next = out->end[lane] == RL_RUNNING ? out->obs : out->final_obs;
-        memcpy(r->obs + row * dim, obs + lane * dim, dim * sizeof(float));
-        memcpy(r->next_obs + row * dim, next + lane * dim, dim * sizeof(float));
-        memcpy(r->next_mask + row * actions, out->mask + lane * actions, actions);
-        if (out->end[lane] != RL_RUNNING)
+        bool ended = out->end[lane] != RL_RUNNING;
+        memcpy(r->next_obs + row * dim, (ended ? out->final_obs : out->obs) + lane * dim, dim * sizeof(float));
+        if (ended)
             memset(r->next_mask + row * actions, 1, actions);
+        else
+            memcpy(r->next_mask + row * actions, out->mask + lane * actions, actions);
         r->action[row] = action[lane];
         r->reward[row] = out->reward[lane] - cost_price * out->cost[lane];
         r->end[row] = out->end[lane];

@@ -36,10 +36,11 @@ void replay_fini(struct replay *r);
 /* First row of the slot of vector step `step`. */
 int32_t replay_slot(const struct replay *r, int64_t step);
 int32_t replay_rows(const struct replay *r);
-/* Adds lanes [begin, end) of the step that is at work: distinct ranges may be added from distinct threads.
- * obs: what was acted on; out: what the step gave; cost_price: reward - cost_price * cost is kept. */
-void replay_add(struct replay *r, int begin, int end, const float *obs, const int32_t *action, float cost_price,
-                const struct rl_step_out *out, int64_t step);
+/* A step of lanes [begin, end), in two calls around it: what was acted on, then what came of it.  reward - cost_price *
+ * cost is kept.  Distinct ranges may be added from distinct threads; n_steps is the caller's to advance. */
+void replay_add_obs(struct replay *r, int begin, int end, const float *obs, int64_t step);
+void replay_add_step(struct replay *r, int begin, int end, const int32_t *action, float cost_price,
+                     const struct rl_step_out *out, int64_t step);
 /* 1, or 0 for a row that cannot be learned from. */
 float replay_weight(const struct replay *r, int32_t row);
 
