@@ -1,7 +1,7 @@
 /* alloc_test.c - deciding allocates nothing, shown by counting calls of the allocator. */
 #include <stdatomic.h>
 
-#include "tests/unit/decide/decide_fixture.h"
+#include "tests/unit/decide/net_fixture.h"
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && defined(__GLIBC__)
 void *__libc_malloc(size_t n);
@@ -48,6 +48,25 @@ TEST(a_decision_allocates_nothing)
             fix_tick(&f);
         }
         assert_int_equal(atomic_load(&calls), before);
+    }
+}
+
+TEST(a_network_decides_without_allocating)
+{
+    static struct fix f;
+    for (int shape = NN_SEPARATE; shape <= NN_LSTM; shape++) {
+        fix_config(&f, "ppo", true);
+        f.cfg.net = load_net((enum nn_shape)shape, 4);
+        fix_start(&f);
+        (void)fix_decide(&f);
+        long before = atomic_load(&calls);
+        for (int i = 0; i < 50; i++) {
+            fix_tick(&f);
+            (void)fix_decide(&f);
+        }
+        assert_int_equal(atomic_load(&calls), before);
+        assert_int_equal(f.record.error, ERR_OK);
+        nn_policy_free(f.cfg.net);
     }
 }
 #endif
