@@ -161,6 +161,7 @@ enum err_code capacity_config_finish(struct capacity_config *cfg, struct err *e)
         return err_set(e, ERR_INVAL, "no policy");
     if ((rc = check_spec(&cfg->spec, e)) || (rc = check_latency(&cfg->spec, e)))
         return rc;
+    guard_options_apply(&cfg->guard);
     derive_need(cfg);
     derive_times(cfg);
     derive_tables(cfg);

@@ -9,11 +9,14 @@
 
 /* ---- options ------------------------------------------------------------------------------------
  */
+static const char *const preset_names[] = {"default", "reference", NULL};
 static const char *const auditor_names[] = {"any", "all", "off", NULL};
 static const char *const min_safe_names[] = {"level_p95", "slot_p95", "stated", NULL};
 
 #define G struct guard_options
 static const struct opt_row rows[] = {
+    OPT_ENUM(G, preset, "preset", "default", preset_names,
+             "reference: the published waits of 5 min both ways, instead of cooldown_out and _in"),
     OPT_BOOL(G, freeze, "freeze", "false", "execute nothing", .reloadable = true),
     OPT_DURATION(G, stale_us, "stale", "90s", "15s", "1h", "oldest sample a decision may rest on"),
     OPT_DOUBLE(G, high_cpu_frac, "high_cpu", "0.80", "0", "1", "high watermark of CPU use",
@@ -77,10 +80,17 @@ void guard_options_default(struct guard_options *g)
     opt_init(&guard_options_table, g);
 }
 
+void guard_options_apply(struct guard_options *g)
+{
+    if (g->preset == GUARD_PRESET_REFERENCE)
+        g->cooldown_out_us = g->cooldown_in_us = INT64_C(300000000);
+}
+
 void guard_options_reference(struct guard_options *g)
 {
     guard_options_default(g);
-    g->cooldown_out_us = g->cooldown_in_us = INT64_C(300000000);
+    g->preset = GUARD_PRESET_REFERENCE;
+    guard_options_apply(g);
 }
 
 /* ---- words --------------------------------------------------------------------------------------

@@ -63,8 +63,11 @@ struct guard_result {
 enum guard_auditor { GUARD_AUDITOR_ANY, GUARD_AUDITOR_ALL, GUARD_AUDITOR_OFF };
 enum guard_min_safe { GUARD_MIN_SAFE_LEVEL_P95, GUARD_MIN_SAFE_SLOT_P95, GUARD_MIN_SAFE_STATED };
 
+enum guard_preset { GUARD_PRESET_DEFAULT, GUARD_PRESET_REFERENCE };
+
 /* Declared as rows in guard_options_table; units in the names. */
 struct guard_options {
+    enum guard_preset preset; /* reference: waits of 5 min both ways, whatever the keys say */
     bool freeze;
     int64_t stale_us;                                             /* oldest sample acted on */
     double high_cpu_frac, high_mem_frac, high_gpu_frac, low_frac; /* watermarks */
@@ -92,6 +95,8 @@ extern const struct opt_table guard_options_table;
 void guard_options_default(struct guard_options *g);
 /* The published constants, for comparison: 5 min both ways, everything else as default. */
 void guard_options_reference(struct guard_options *g);
+/* Sets what the preset says; capacity_config_finish does it. */
+void guard_options_apply(struct guard_options *g);
 
 #define GUARD_NEVER (INT64_MIN / 4)
 

@@ -692,6 +692,15 @@ TEST(an_explanation_is_cut_to_the_buffer_and_bad_results_are_named)
     assert_string_equal(words, "unreadable guard result");
 }
 
+TEST(a_preset_from_a_file_is_applied)
+{
+    static struct fix f;
+    fix_config(&f, "ppo", true);
+    f.cfg.guard.preset = GUARD_PRESET_REFERENCE;
+    fix_start(&f);
+    assert_int_equal(f.cfg.guard.cooldown_out_us, 300 * FIX_S);
+}
+
 TEST(every_option_of_the_guard_has_a_sound_row)
 {
     struct err e;
