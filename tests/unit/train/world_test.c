@@ -382,6 +382,42 @@ TEST(a_forecast_knows_nothing_of_what_comes_after_it)
     scenario_fini(&sc);
 }
 
+/* Whatever arrived inside a gap, nobody measured it. */
+TEST(a_forecast_knows_nothing_of_what_happened_in_a_gap)
+{
+    struct scenario sc;
+    small_scenario(&sc);
+    struct world *w = wave_world(&sc, 8, 6);
+    float *demand = mem_zero((size_t)w->n, sizeof *demand);
+    uint8_t *barred = mem_zero((size_t)w->n, 1);
+    memcpy(demand, w->demand, (size_t)w->n * sizeof *demand);
+    for (int32_t i = 5 * WORLD_DAY; i < 5 * WORLD_DAY + 2 * HOUR; i++)
+        barred[i] = 1;
+    struct world *calm = world_of(&sc, demand, barred, w->n);
+    for (int32_t i = 5 * WORLD_DAY; i < 5 * WORLD_DAY + 2 * HOUR; i++)
+        demand[i] *= 20;
+    struct world *wild = world_of(&sc, demand, barred, w->n), *seen = world_of(&sc, demand, NULL, w->n);
+    struct chance *a = chance_of(calm, 1), *b = chance_of(wild, 1), *c = chance_of(seen, 1);
+    int usable = 0, differ = 0;
+    for (int32_t i = 0; i < a->n_forecasts; i++) {
+        const size_t size = sizeof a->forecast[i].mean;
+        assert_memory_equal(a->forecast[i].mean, b->forecast[i].mean, size);
+        differ += memcmp(a->forecast[i].mean, c->forecast[i].mean, size) != 0;
+        usable += a->forecast[i].usable;
+    }
+    assert_true(usable > 0 && differ > 0); /* measured, it would have mattered */
+    mem_free(demand);
+    mem_free(barred);
+    chance_free(a);
+    chance_free(b);
+    chance_free(c);
+    world_free(w);
+    world_free(calm);
+    world_free(wild);
+    world_free(seen);
+    scenario_fini(&sc);
+}
+
 TEST(the_noise_of_a_chance_is_what_the_simulator_serves)
 {
     struct scenario sc;
