@@ -9,23 +9,27 @@
 
 const int outlook_edge_s[OUTLOOK_WINDOWS + 1] = {0, 210, 510, 810, 1110, 1410, 1800};
 
-static const float bin_first = -0.70f; /* log ratio of the lower edge of bin 0 */
-static const float bin_width = 0.085f;
+/* Upper edges of all bins but the last, as log(demand / level). */
+static const float bin_edge[OUTLOOK_BINS - 1] = {
+    -0.80f, -0.60f, -0.45f, -0.35f, -0.28f, -0.22f, -0.18f, -0.14f, -0.10f, -0.06f, -0.02f,
+    0.02f,  0.06f,  0.10f,  0.14f,  0.18f,  0.22f,  0.26f,  0.30f,  0.36f,  0.43f,  0.51f,
+    0.60f,  0.70f,  0.82f,  0.96f,  1.12f,  1.30f,  1.50f,  1.75f,  2.05f,
+};
 static const float load_floor = 0.05f; /* of a unit's full use, added so that logs of idle services exist */
 
 enum { HIDDEN = 64 };
 
-int outlook_bin(float demand, float level)
+static int bin_of(float log_ratio)
 {
-    float x = (logf(demand / level) - bin_first) / bin_width;
-    if (!(x > 0))
-        return 0;
-    return x >= (float)OUTLOOK_BINS ? OUTLOOK_BINS - 1 : (int)x;
+    int b = 0;
+    while (b < OUTLOOK_BINS - 1 && log_ratio >= bin_edge[b])
+        b++;
+    return b;
 }
 
-float outlook_bin_load(int bin, float level)
+int outlook_bin(float demand, float level)
 {
-    return level * expf(bin_first + bin_width * (float)(bin + 1));
+    return bin_of(logf(demand / level));
 }
 
 /* X(name): in order; the layout hash covers them. */
@@ -57,8 +61,7 @@ uint64_t outlook_layout_hash(void)
         hash_str(&h, names[i]);
     for (int w = 0; w <= OUTLOOK_WINDOWS; w++)
         hash_i64(&h, outlook_edge_s[w]);
-    hash_f64(&h, (double)bin_first);
-    hash_f64(&h, (double)bin_width);
+    hash_bytes(&h, bin_edge, sizeof bin_edge);
     hash_i64(&h, OUTLOOK_BINS);
     return hash_value(&h);
 }
@@ -197,31 +200,52 @@ double outlook_lambda(const struct outlook_state *s, const struct outlook_cfg *c
     return cfg->lambda * exp(fmax(-1.0, fmin(exponent, 2.5)));
 }
 
-void outlook_wants(const float tail[OUTLOOK_WINDOWS][OUTLOOK_BINS], const int *need, double lambda,
-                   int wants[OUTLOOK_WINDOWS])
+/* Every size where there are few, else evenly spread ones: the plan is then off by less than 2 %. */
+void outlook_sizes_fill(struct outlook_sizes *s, const struct capacity_spec *spec, float level)
+{
+    const float *load_max = spec->latency->load_max;
+    int lo = latency_units_for(spec->latency, (double)(level * expf(bin_edge[0])));
+    int hi = latency_units_for(spec->latency, (double)(level * expf(bin_edge[OUTLOOK_BINS - 2])));
+    lo = lo < 1 ? 1 : lo;
+    hi = hi < spec->units_max ? hi : spec->units_max;
+    int stride = 1 + (hi - lo) / OUTLOOK_SIZES_MAX;
+    s->n = 0;
+    for (int u = lo; u <= hi; u += stride) {
+        float x = logf(load_max[u] / level);
+        int b = bin_of(x);
+        float bottom = b > 0 ? bin_edge[b - 1] : x, top = b < OUTLOOK_BINS - 1 ? bin_edge[b] : x;
+        s->units[s->n] = u;
+        s->bin[s->n] = (int8_t)b;
+        s->above[s->n++] = top > bottom ? (top - x) / (top - bottom) : 1; /* an open bin counts in full */
+    }
+}
+
+void outlook_wants(const float tail[OUTLOOK_WINDOWS][OUTLOOK_BINS], const struct outlook_sizes *s, double lambda,
+                   double ahead, int wants[OUTLOOK_WINDOWS])
 {
     for (int w = 0; w < OUTLOOK_WINDOWS; w++) {
-        double best = INFINITY;
-        for (int b = 0; b < OUTLOOK_BINS; b++) {
-            double cost = need[b] + lambda * (double)tail[w][b];
+        float price = (float)(w == 0 ? lambda : lambda * ahead);
+        float best = INFINITY;
+        wants[w] = s->units[s->n - 1];
+        for (int i = 0; i < s->n; i++) {
+            int b = s->bin[i];
+            float below = b > 0 ? tail[w][b - 1] : 1;
+            float miss = tail[w][b] + s->above[i] * (below - tail[w][b]);
+            float cost = (float)s->units[i] + price * miss;
             if (cost < best) {
                 best = cost;
-                wants[w] = need[b];
+                wants[w] = s->units[i];
             }
         }
     }
 }
 
-int outlook_plan(const int wants[OUTLOOK_WINDOWS], const struct outlook_cfg *cfg, int units_requested)
+int outlook_plan(const int wants[OUTLOOK_WINDOWS], const struct outlook_cfg *cfg)
 {
     int plan = wants[0];
-    if (cfg->up_units <= 0)
-        return plan;
-    int by_frac = (int)(cfg->up_frac * units_requested);
-    int up = by_frac > cfg->up_units ? by_frac : cfg->up_units;
-    for (int w = 1; w < OUTLOOK_WINDOWS; w++)
-        if (wants[w] - w * up > plan)
-            plan = wants[w] - w * up;
+    for (int w = 1; w < OUTLOOK_WINDOWS && cfg->up_units > 0; w++)
+        if (wants[w] - w * cfg->up_units > plan)
+            plan = wants[w] - w * cfg->up_units;
     return plan;
 }
 

@@ -13,7 +13,10 @@
  * which accepts a larger risk where covering it is dear.  The guard lets only `up` units be added per 5
  * minutes, so what window w wants in w periods must stand at n_w - w * up now:
  *
- *     plan = max over w of (n_w - w * up_w),    held for hold_us before units go.
+ *     plan = max over w of (n_w - w * up),    held for hold_us before units go.
+ *
+ * A burst that cannot be seen coming is missed while units start, whatever stands ready for its later minutes; so the
+ * later windows count with a share `ahead` of lambda, calibrated like lambda itself.
  *
  * lambda follows the error budget: it is multiplied by exp(gain * (recent misses / allowed misses - 1)), in
  * bounds, so that a service that drifts away from its training days still keeps its target in the long run.
@@ -34,7 +37,7 @@ struct nn_net;
 struct nn_ws;
 
 enum {
-    OUTLOOK_VERSION = 1,
+    OUTLOOK_VERSION = 2,
     OUTLOOK_WINDOWS = 6,
     OUTLOOK_BINS = 32,
     OUTLOOK_OUTPUTS = OUTLOOK_WINDOWS * OUTLOOK_BINS,
@@ -45,9 +48,8 @@ enum {
  * five minutes each, so window w + 1 lies one rate-limit period behind window w. */
 extern const int outlook_edge_s[OUTLOOK_WINDOWS + 1];
 
-/* Bin of a demand and the demand a bin stands for (its upper edge: plans err on the safe side). */
+/* Bin of log(demand / level); fine in the middle, coarse outside, the outer two open. */
 int outlook_bin(float demand, float level);
-float outlook_bin_load(int bin, float level);
 
 uint64_t outlook_layout_hash(void);
 
@@ -77,18 +79,26 @@ struct outlook_cfg {
     double budget_gain;  /* how strongly lambda follows the error budget; 0: not at all */
     double budget_limit; /* allowed fraction of violated steps */
     int up_units;        /* units the guard lets be added in 5 min; 0: no such limit */
-    double up_frac;      /* or this fraction of the current size, whichever is more */
 };
 
 /* tail[w][b] = P(demand of window w lies above bin b), from the network's logits [OUTLOOK_OUTPUTS]. */
 void outlook_tails(const float *logits, float tail[OUTLOOK_WINDOWS][OUTLOOK_BINS]);
 /* lambda after the error budget. */
 double outlook_lambda(const struct outlook_state *s, const struct outlook_cfg *cfg);
-/* Units wanted by each window; need: [OUTLOOK_BINS] units that serve each bin's demand, ascending. */
-void outlook_wants(const float tail[OUTLOOK_WINDOWS][OUTLOOK_BINS], const int *need, double lambda,
-                   int wants[OUTLOOK_WINDOWS]);
+/* Sizes to choose among, with the place of the demand each serves on the scale of the bins. */
+enum { OUTLOOK_SIZES_MAX = 96 };
+struct outlook_sizes {
+    int n;
+    int units[OUTLOOK_SIZES_MAX];  /* ascending */
+    int8_t bin[OUTLOOK_SIZES_MAX]; /* of the most demand that size serves within target */
+    float above[OUTLOOK_SIZES_MAX]; /* share of that bin that lies above it */
+};
+void outlook_sizes_fill(struct outlook_sizes *s, const struct capacity_spec *spec, float level);
+/* Units wanted by each window; the windows after the first count with `ahead` times lambda. */
+void outlook_wants(const float tail[OUTLOOK_WINDOWS][OUTLOOK_BINS], const struct outlook_sizes *s, double lambda,
+                   double ahead, int wants[OUTLOOK_WINDOWS]);
 /* The size to have now, given what the guard would let be added later. */
-int outlook_plan(const int wants[OUTLOOK_WINDOWS], const struct outlook_cfg *cfg, int units_requested);
+int outlook_plan(const int wants[OUTLOOK_WINDOWS], const struct outlook_cfg *cfg);
 
 /* A fitted network with its own scratch: one per thread. */
 struct outlook {

@@ -82,6 +82,7 @@ struct foresight_options {
 struct outlook_options {
     double lambda;      /* price of one violated step, in unit-steps */
     int64_t hold_us;    /* the plan must be lower for this long before units go */
+    double ahead;       /* share of lambda in the windows after the first */
     double hysteresis;  /* units go only to what hysteresis x lambda still wants */
     double budget_gain; /* how strongly lambda follows the error budget */
 };
@@ -160,10 +161,10 @@ struct foresight_memory {
 };
 struct outlook_memory {
     struct outlook_state seen;
-    bool ready;    /* tail and need belong to this step */
+    bool ready;    /* tail and sizes belong to this step */
     double lambda; /* after the error budget */
     float tail[OUTLOOK_WINDOWS][OUTLOOK_BINS];
-    int need[OUTLOOK_BINS];
+    struct outlook_sizes sizes;
     struct extreme_window highest; /* plans */
 };
 enum { PPO_STATE_MAX = 128 };

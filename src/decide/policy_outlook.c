@@ -13,6 +13,8 @@
 static const struct opt_row rows[] = {
     OPT_DOUBLE(struct outlook_options, lambda, "lambda", "60", "0.01", "1000000",
                "price of one violated step", .unit = "unit-steps"),
+    OPT_DOUBLE(struct outlook_options, ahead, "ahead", "0.3", "0", "1",
+               "share of lambda in the windows after the first: how far a burst can be seen coming"),
     OPT_DURATION(struct outlook_options, hold_us, "hold", "10min", "0s", "1h",
                  "the plan must be lower for this long before units go"),
     OPT_DOUBLE(struct outlook_options, hysteresis, "hysteresis", "4", "1", "1000",
@@ -25,6 +27,7 @@ static const struct opt_table options = OPT_TABLE("outlook", struct outlook_opti
 
 static const struct policy_range ranges[] = {
     {"lambda", 4, 20000, true},
+    {"ahead", 0.003, 1, true},
     {"hold", 600e6, 3000e6, true},
     {"hysteresis", 1.5, 60, true},
 };
@@ -51,8 +54,7 @@ static struct outlook_cfg plan_cfg(const struct policy_input *in)
         .lambda = in->opt->outlook.lambda * weight,
         .budget_gain = in->opt->outlook.budget_gain,
         .budget_limit = budget_share * cfg->spec.slo_violation_max,
-        .up_units = cfg->guarded ? (int)cfg->guard.up_steps * cfg->step_units : 0,
-        .up_frac = cfg->guard.up_frac,
+        .up_units = cfg->guarded ? guard_rate_cap(cfg, in->view->units_requested) : 0,
     };
 }
 
@@ -60,8 +62,8 @@ static int plan_at(const struct policy_input *in, const struct outlook_memory *m
 {
     int wants[OUTLOOK_WINDOWS];
     struct outlook_cfg c = plan_cfg(in);
-    outlook_wants(m->tail, m->need, lambda, wants);
-    return outlook_plan(wants, &c, in->view->units_requested);
+    outlook_wants(m->tail, &m->sizes, lambda, in->opt->outlook.ahead, wants);
+    return outlook_plan(wants, &c) + in->view->units_failed; /* they serve nobody until repaired */
 }
 
 static void fail(struct policy_proposal *out, int units, enum err_code why)
@@ -100,9 +102,7 @@ static void propose(const struct policy_input *in, union policy_memory *memory, 
     outlook_features(&m->seen, &cfg->spec, in->view, features);
     outlook_logits(cfg->outlook, features, 1, logits);
     outlook_tails(logits, m->tail);
-    float level = outlook_level(&m->seen, &cfg->spec);
-    for (int b = 0; b < OUTLOOK_BINS; b++)
-        m->need[b] = max_int(1, units_of(cfg, outlook_bin_load(b, level)));
+    outlook_sizes_fill(&m->sizes, &cfg->spec, outlook_level(&m->seen, &cfg->spec));
     struct outlook_cfg c = plan_cfg(in);
     m->lambda = outlook_lambda(&m->seen, &c);
     int units = held(in, m, plan_at(in, m, m->lambda));

@@ -516,7 +516,7 @@ static enum err_code check_source(const void *p, struct err *e)
     const struct history_source *s = p;
     if (s->file && (s->format || s->paths.n > 0))
         return err_set(e, ERR_INVAL, "give either file, or format and paths");
-    if (!s->file && (!s->format || s->paths.n == 0))
+    if (!s->file && !s->format != (s->paths.n == 0))
         return err_set(e, ERR_INVAL, "give file, or format and paths");
     if (s->format && !importer_find(s->format))
         return unknown_format(s->format, e);
@@ -551,6 +551,8 @@ enum err_code history_load(const struct history_source *s, const char *beside, s
 {
     memset(out, 0, sizeof *out);
     enum err_code rc = check_source(s, e);
+    if (!rc && !s->file && !s->format)
+        rc = err_set(e, ERR_INVAL, "history: give file, or format and paths");
     if (rc)
         return rc;
     const char *near = beside ? beside : "";
