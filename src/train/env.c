@@ -11,11 +11,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/mem.h"
 #include "nn/net.h"
 #include "train/run.h"
 
-enum { WARM_STEPS = 240, BLOB_VERSION = 1 };
+enum { WARM_STEPS = 240, BLOB_VERSION = 2 };
 
 /* What a checkpoint of a lane holds, apart from the simulator's and the decision's own state. */
 struct lane_core {
@@ -172,7 +173,13 @@ static void venv_step(void *arg, int lane_begin, int lane_end, const int32_t *ac
     }
 }
 
-/* Blob: version, then per lane: core, simulator bytes, packed decision state. */
+/* ---- checkpoint ------------------------------------------------------------------------------- */
+
+/* Blob: version, hash of what follows, then per lane: core, simulator bytes, packed decision state.  Native layout. */
+struct blob_header {
+    uint64_t version, hash;
+};
+
 static size_t lane_bytes(const struct capacity_env *env)
 {
     return sizeof(struct lane_core) + capsim_bytes(&env->w->sim) + capacity_state_pack_size(env->lane[0].cfg);
@@ -181,59 +188,113 @@ static size_t lane_bytes(const struct capacity_env *env)
 static size_t venv_save(const void *arg, void *buf, size_t cap)
 {
     const struct capacity_env *env = arg;
-    size_t need = sizeof(uint64_t) + (size_t)env->o.n_lanes * lane_bytes(env);
-    const uint64_t version = BLOB_VERSION;
-    unsigned char *p = buf;
+    size_t n_sim = capsim_bytes(&env->w->sim), n_lanes = (size_t)env->o.n_lanes;
+    size_t body = n_lanes * lane_bytes(env), need = sizeof(struct blob_header) + body;
+    struct blob_header h = {.version = BLOB_VERSION};
     if (!buf || cap < need)
         return need;
-    memcpy(p, &version, sizeof version);
-    p += sizeof version;
-    for (int i = 0; i < env->o.n_lanes; i++) {
+    unsigned char *p = (unsigned char *)buf + sizeof h;
+    for (size_t i = 0; i < n_lanes; i++, p += lane_bytes(env)) {
         const struct lane *l = &env->lane[i];
-        size_t n_sim = capsim_bytes(&env->w->sim);
         memcpy(p, &l->core, sizeof l->core);
         memcpy(p + sizeof l->core, l->sim, n_sim);
         capacity_state_pack(l->cfg, l->state, p + sizeof l->core + n_sim);
-        p += lane_bytes(env);
     }
+    h.hash = hash_of((unsigned char *)buf + sizeof h, body);
+    memcpy(buf, &h, sizeof h);
     return need;
 }
 
 static bool core_sane(const struct capacity_env *env, const struct lane_core *c, const struct capsim *sim)
 {
     return c->chance >= 0 && c->chance < env->n_chances && c->left > 0 && c->left <= env->o.episode_steps &&
-           sim->step >= 0 && sim->step + c->left <= env->o.to &&
-           sim->seed == env->chance[c->chance]->seed && c->view.units_requested >= 0 &&
-           c->view.units_requested <= env->w->sim.spec.units_max;
+           sim->step >= 0 && sim->step < env->o.to && sim->step + c->left <= env->o.to &&
+           sim->seed == env->chance[c->chance]->seed;
+}
+
+static bool units_sane(const struct capacity_env *env, const struct capsim *sim, const struct capacity_view *v)
+{
+    const struct capsim_world *w = &env->w->sim;
+    int requested = 0, warming = 0;
+    for (int k = 0; k < w->n_groups; k++) {
+        int left = w->spec.units_max - k * CAPSIM_GROUP;
+        uint64_t valid = left >= CAPSIM_GROUP ? ~UINT64_C(0) : (UINT64_C(1) << left) - 1;
+        const struct capsim_group *g = &sim->group[k];
+        if ((g->requested & ~valid) || (g->warming & ~g->requested))
+            return false;
+        for (uint64_t m = g->warming; m; m &= m - 1)
+            if (g->asked_step[__builtin_ctzll(m)] > (uint32_t)sim->step)
+                return false;
+        requested += __builtin_popcountll(g->requested);
+        warming += __builtin_popcountll(g->warming);
+    }
+    return sim->units_requested == requested && sim->units_warming == warming && sim->units_failed >= 0 &&
+           sim->units_ready >= 0 && sim->units_ready + sim->units_failed + warming == requested &&
+           v->units_requested == requested && v->units_warming == warming && v->units_ready == sim->units_ready &&
+           v->units_failed == sim->units_failed;
+}
+
+static bool queue_sane(const struct capsim *sim)
+{
+    bool ok = sim->backlog >= 0 && sim->backlog < 1e30f;
+    for (int i = 0; i < CAPSIM_TIMEOUT_STEPS_MAX; i++)
+        ok &= sim->past_arrivals[i] >= 0 && sim->past_arrivals[i] < 1e30f;
+    return ok;
+}
+
+/* Chance, time and what a lane indexes with follow from its seed and step: they must be what a fresh lane there
+ * has.  *fresh is scratch; the calendar is taken from it. */
+static bool sim_sane(const struct capacity_env *env, const struct capsim *sim, struct capacity_view *v,
+                     struct capsim *fresh)
+{
+    const size_t noise = offsetof(struct capsim, ar_sum), noise_end = offsetof(struct capsim, step);
+    struct capacity_view at = *v;
+    capsim_reset(fresh, &env->w->sim, &env->w->trace, sim->seed, sim->step, 0, &at);
+    v->when = at.when;
+    return memcmp((const char *)sim + noise, (const char *)fresh + noise, noise_end - noise) == 0 &&
+           sim->slot == fresh->slot && sim->slot_steps_in == fresh->slot_steps_in &&
+           sim->fail_phase == fresh->fail_phase && sim->faults == fresh->faults &&
+           sim->fault_step == fresh->fault_step && sim->key_noise == fresh->key_noise &&
+           sim->key_fail == fresh->key_fail && sim->key_start == fresh->key_start && v->now_us == at.now_us &&
+           units_sane(env, sim, v) && queue_sane(sim);
+}
+
+static enum err_code load_lane(struct capacity_env *env, int i, const unsigned char *p, struct capsim *fresh,
+                               struct err *e)
+{
+    struct lane *l = &env->lane[i];
+    size_t n_sim = capsim_bytes(&env->w->sim);
+    memcpy(&l->core, p, sizeof l->core);
+    memcpy(l->sim, p + sizeof l->core, n_sim);
+    if (!core_sane(env, &l->core, l->sim) || !sim_sane(env, l->sim, &l->core.view, fresh))
+        return err_set(e, ERR_PARSE, "environment state of lane %d is damaged", i);
+    enum err_code rc = capacity_state_unpack(l->cfg, p + sizeof l->core + n_sim, capacity_state_pack_size(l->cfg),
+                                             l->state, e);
+    return rc ? err_wrap(e, "lane %d", i) : ERR_OK;
 }
 
 static enum err_code venv_load(void *arg, const void *buf, size_t n, struct err *e)
 {
     struct capacity_env *env = arg;
-    const unsigned char *p = buf;
-    uint64_t version;
-    if (n != venv_save(env, NULL, 0))
-        return err_set(e, ERR_MISMATCH, "environment state of %zu bytes, expected %zu", n,
-                       venv_save(env, NULL, 0));
-    memcpy(&version, p, sizeof version);
-    if (version != BLOB_VERSION)
+    struct blob_header h;
+    size_t need = venv_save(env, NULL, 0);
+    if (n != need)
+        return err_set(e, ERR_MISMATCH, "environment state of %zu bytes, expected %zu", n, need);
+    memcpy(&h, buf, sizeof h);
+    const unsigned char *p = (const unsigned char *)buf + sizeof h;
+    if (h.version != BLOB_VERSION)
         return err_set(e, ERR_MISMATCH, "environment state of another version");
-    p += sizeof version;
-    for (int i = 0; i < env->o.n_lanes; i++) {
-        struct lane *l = &env->lane[i];
-        size_t n_sim = capsim_bytes(&env->w->sim);
-        memcpy(&l->core, p, sizeof l->core);
-        memcpy(l->sim, p + sizeof l->core, n_sim);
-        if (!core_sane(env, &l->core, l->sim))
-            return err_set(e, ERR_PARSE, "environment state of lane %d is damaged", i);
-        enum err_code rc = capacity_state_unpack(l->cfg, p + sizeof l->core + n_sim,
-                                                 capacity_state_pack_size(l->cfg), l->state, e);
-        if (rc)
-            return err_wrap(e, "lane %d", i);
-        p += lane_bytes(env);
-    }
-    return ERR_OK;
+    if (h.hash != hash_of(p, n - sizeof h))
+        return err_set(e, ERR_PARSE, "environment state is damaged");
+    struct capsim *fresh = try_zero_aligned(1, sizeof *fresh);
+    enum err_code rc = fresh ? ERR_OK : err_set(e, ERR_NOMEM, "a lane");
+    for (int i = 0; !rc && i < env->o.n_lanes; i++, p += lane_bytes(env))
+        rc = load_lane(env, i, p, fresh, e);
+    mem_free(fresh);
+    return rc;
 }
+
+/* ---- making ----------------------------------------------------------------------------------- */
 
 static enum err_code lane_init(struct capacity_env *env, int i, struct err *e)
 {
