@@ -207,6 +207,18 @@ static bool on_iteration(void *ctx, const struct ppo_stats *s)
     return !signal_stop();
 }
 
+/* Price of a violated step in rewards: the base's lambda, in unit-steps, over the reference's units. */
+static double start_price(const struct learn *l)
+{
+    double reference_units = l->w->price_ref_usd_h / l->w->scenario->service.price_usd_h;
+    double lambda = 60;
+    if (l->o->base == PPO_BASE_OUTLOOK)
+        lambda = l->policy.base.opt.outlook.lambda;
+    if (l->o->base == PPO_BASE_MPC)
+        lambda = l->policy.base.opt.mpc.lambda;
+    return lambda / reference_units;
+}
+
 static struct ppo_cfg ppo_cfg_of(const struct learn *l)
 {
     struct ppo_cfg c = ppo_cfg_default();
@@ -221,6 +233,14 @@ static struct ppo_cfg ppo_cfg_of(const struct learn *l)
     c.credit = (enum ppo_credit)o->credit;
     c.constrained = o->objective == REWARD_SLO;
     c.cost_limit = (float)l->w->scenario->service.tune_violation_max;
+    /* The dual starts at the price the base was calibrated to and moves slowly around it: started far off, it swings
+     * for longer than the run lasts. */
+    c.norm_reward = false;
+    c.dual_init = (float)start_price(l);
+    c.dual_rate = 0.01f;
+    c.dual_gain = 0.3f;
+    c.dual_min = c.dual_init / 10;
+    c.dual_max = c.dual_init * 30;
     c.seed = o->seed;
     c.n_threads = o->threads;
     bias[CAPACITY_ACTION_HOLD] = l->o->base == PPO_BASE_NONE ? 1 : 2; /* start near "as the base says" */

@@ -101,7 +101,7 @@ static enum err_code read_use(const struct st_file *f, const char *role, struct 
         const char *text = st_meta_get(f, key);
         if (!text)
             return err_set(e, ERR_MISMATCH, "no option %s; made by another version", key);
-        if (opt_set_row(row, (char *)&use->opt + row->offset, text, false, e))
+        if (opt_set_row(row, &use->opt, text, false, e))
             return err_wrap(e, "%s", key);
     }
     return ERR_OK;
