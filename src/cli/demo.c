@@ -79,7 +79,7 @@ static enum err_code tell_story(struct cli_ctx *c, struct cli_world *cw, const c
     struct evaluate_result *r = NULL;
     struct buf text = buf_init(CLI_TEXT_MAX);
     struct learn_opts lo = {
-        .policy = LEARN_OUTLOOK, .base = PPO_BASE_NONE, .objective = REWARD_SLO, .seeds = 4, .lanes = 64,
+        .policy = LEARN_AUTO, .base = PPO_BASE_NONE, .objective = REWARD_SLO, .seeds = 4, .lanes = 64,
         .outlook_samples = 400000, .seed = c->seed, .threads = c->threads,
     };
     stage(c, since_us, "learning a policy on the first two thirds");

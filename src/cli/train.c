@@ -8,7 +8,7 @@
 #include "cli/commands.h"
 #include "train/learn.h"
 
-static const char *const policy_names[] = {"outlook", "ppo", NULL};
+static const char *const policy_names[] = {"auto", "outlook", "ppo", NULL};
 static const char *const base_names[] = {"none", "mpc", "predictive", "outlook", NULL};
 static const char *const residual_names[] = {"units", "margin", NULL};
 static const char *const shape_names[] = {"separate", "shared", "lstm", NULL};
@@ -16,7 +16,8 @@ static const char *const credit_names[] = {"step", "window", NULL};
 
 #define O struct learn_opts
 static const struct opt_row rows[] = {
-    OPT_ENUM(O, policy, "policy", "ppo", policy_names, "what to learn"),
+    OPT_ENUM(O, policy, "policy", "auto", policy_names,
+             "outlook: a demand distribution; auto: the cheaper of it and mpc on held-out days; ppo: by trial"),
     OPT_ENUM(O, base, "base", "outlook", base_names, "ppo: the policy that its actions correct"),
     OPT_ENUM(O, residual, "residual", "margin", residual_names, "ppo: what an action shifts when there is a base"),
     OPT_DOUBLE(O, residual_step, "residual-step", "0.2", "0.001", "0.3", "ppo: size of one shift"),
@@ -61,6 +62,13 @@ static void on_progress(void *ctx, const struct learn_progress *l)
     progress_update(&s->p, (uint64_t)l->done, extra);
 }
 
+static void put_calibration(struct buf *text, const char *name, const struct learn_calibration *k)
+{
+    if (!isnan(k->misses))
+        buf_fmt(text, "%s calibrated on held-out days: %.2f $/h with %.2f %% of steps over target, %.1f reversals a day\n",
+                name, k->cost_usd_h, 100 * k->misses, k->reversals_per_day);
+}
+
 static void print_report(struct cli_ctx *c, const struct learn_report *r, const struct learn_opts *o, struct buf *text)
 {
     if (r->resumed)
@@ -68,15 +76,15 @@ static void print_report(struct cli_ctx *c, const struct learn_report *r, const 
     if (r->outlook.samples > 0)
         buf_fmt(text, "outlook: %lld samples, %.3f nats per window on held-out days (knowing nothing: %.3f)\n",
                 (long long)r->outlook.samples, r->outlook.valid_nats, r->outlook.uniform_nats);
-    if (!isnan(r->calibrated_misses))
-        buf_fmt(text, "calibrated on held-out days: %.2f %% of steps over target\n", 100 * r->calibrated_misses);
+    put_calibration(text, "outlook", &r->own);
+    put_calibration(text, "mpc", &r->rule);
     if (o->policy == LEARN_PPO && r->n_curve > 0)
         buf_fmt(text, "ppo: last iterations cost %.2f $/h with %.2f %% of steps over target\n",
                 r->curve_cost_usd_h[r->n_curve - 1], 100 * r->curve_misses[r->n_curve - 1]);
     if (r->warnings[0])
         buf_fmt(text, "warnings:\n%s", r->warnings);
     if (r->finished)
-        buf_fmt(text, "wrote %s\n", c->output);
+        buf_fmt(text, "wrote %s: %s\n", c->output, r->kept);
     else
         buf_fmt(text, "interrupted: saved to %s; the same command continues it\n", c->output);
 }
@@ -95,7 +103,7 @@ static enum err_code run(struct cli_ctx *c, struct err *e)
     struct learn_report *report = mem_zero(1, sizeof *report);
     o->seed = c->seed;
     o->threads = c->threads;
-    if (o->policy == LEARN_OUTLOOK)
+    if (o->policy != LEARN_PPO)
         o->base = PPO_BASE_NONE;
     if (o->base == PPO_BASE_NONE || o->base == PPO_BASE_PREDICTIVE)
         o->residual = PPO_RESIDUAL_UNITS;

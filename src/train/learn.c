@@ -49,41 +49,53 @@ static void warn(struct learn *l, const char *text)
 
 static bool needs_outlook(const struct learn_opts *o)
 {
-    return o->policy == LEARN_OUTLOOK || o->base == PPO_BASE_OUTLOOK;
+    return o->policy != LEARN_PPO || o->base == PPO_BASE_OUTLOOK;
 }
 
 static struct policy_use *outlook_use(struct learn *l)
 {
-    return l->o->policy == LEARN_OUTLOOK ? &l->policy.main : &l->policy.base;
+    return l->o->policy == LEARN_PPO ? &l->policy.base : &l->policy.main;
 }
 
 /* ---- the outlook ------------------------------------------------------------------------------ */
 
-/* The price of a miss that just keeps tune_violation_max on the days the held-out fit has not seen.  The error budget
- * is off meanwhile: it would hide a wrong price. */
-static enum err_code calibrate(struct learn *l, struct outlook *held_out, struct err *e)
+/* The cheapest options that just keep tune_violation_max on the held-out days, without flapping.  The error budget is
+ * off meanwhile: it would hide a wrong price.  held_out: the fit that has not seen these days; NULL for a rule. */
+static enum err_code calibrate(struct learn *l, const struct outlook *held_out, struct policy_use *use,
+                               struct learn_calibration *how, struct err *e)
 {
-    struct tune_opts t = tune_opts_default(l->w, policy_find("outlook"));
+    struct tune_opts t = tune_opts_default(l->w, use->policy);
     struct tune_front *f = mem_zero(1, sizeof *f);
+    bool is_outlook = held_out != NULL;
+    double gain = is_outlook ? use->opt.outlook.budget_gain : 0;
     t.from = l->report->outlook.valid_from;
     t.to = l->w->train_end;
     t.evals = CALIBRATE_EVALS;
     t.n_seeds = CALIBRATE_SEEDS;
+    t.guarded = true;
     t.outlook = held_out;
     t.target = l->w->scenario->service.tune_violation_max;
     t.reversals_max = CALIBRATE_REVERSALS;
-    t.start.opt.outlook.budget_gain = 0;
+    t.start = *use;
+    if (is_outlook)
+        t.start.opt.outlook.budget_gain = 0;
     enum err_code rc = tune_front(l->w, l->chance, (int)l->o->seeds, &t, l->pool, f, e);
-    const struct tune_point *p = rc ? NULL : tune_pick(f, l->w->scenario->service.tune_violation_max);
+    const struct tune_point *p = rc ? NULL : tune_pick(f, t.target);
     if (p) {
-        struct policy_use *use = outlook_use(l);
-        double gain = use->opt.outlook.budget_gain;
         use->opt = p->opt;
-        use->opt.outlook.budget_gain = gain;
-        l->report->calibrated_misses = p->misses;
+        *how = (struct learn_calibration){p->misses, p->cost_usd_h, p->reversals_per_day};
     }
+    if (is_outlook)
+        use->opt.outlook.budget_gain = gain;
     mem_free(f);
-    return rc ? err_wrap(e, "calibrating the outlook") : ERR_OK;
+    return rc ? err_wrap(e, "calibrating %s", use->policy->name) : ERR_OK;
+}
+
+/* Whether a calibration beats another: within the misses first, then the cost. */
+static bool better(const struct learn_calibration *a, const struct learn_calibration *b, double misses_max)
+{
+    bool a_fits = a->misses <= misses_max, b_fits = b->misses <= misses_max;
+    return a_fits != b_fits ? a_fits : a->cost_usd_h < b->cost_usd_h;
 }
 
 static enum err_code make_outlook(struct learn *l, struct err *e)
@@ -92,14 +104,24 @@ static enum err_code make_outlook(struct learn *l, struct err *e)
     struct outlook_fit_opts f = outlook_fit_opts_default();
     f.samples = l->o->outlook_samples;
     f.seed = l->o->seed;
-    tell(l, "outlook", 0, 2);
+    tell(l, "outlook", 0, 3);
     enum err_code rc = outlook_fit(l->w, l->chance, (int)l->o->seeds, &f, l->pool, &l->policy.outlook, &held_out,
                                    &l->report->outlook, e);
     if (rc)
         return rc;
-    tell(l, "calibration", 1, 2);
-    rc = calibrate(l, &held_out, e);
+    tell(l, "calibration", 1, 3);
+    rc = calibrate(l, &held_out, outlook_use(l), &l->report->own, e);
     outlook_fini(&held_out);
+    if (rc || l->o->policy != LEARN_AUTO)
+        return rc;
+    tell(l, "comparing with mpc", 2, 3);
+    struct policy_use mpc;
+    policy_use_default(&mpc, policy_find("mpc"));
+    rc = calibrate(l, NULL, &mpc, &l->report->rule, e);
+    if (!rc && better(&l->report->rule, &l->report->own, l->w->scenario->service.tune_violation_max)) {
+        l->policy.main = mpc;
+        outlook_fini(&l->policy.outlook);
+    }
     return rc;
 }
 
@@ -123,7 +145,7 @@ static enum err_code tune_base(struct learn *l, struct err *e)
 
 static void more_meta(struct learned_meta *m, const struct learn *l, const char *state)
 {
-    static const char *const policies[] = {"outlook", "ppo"};
+    static const char *const policies[] = {"auto", "outlook", "ppo"};
     char text[160];
     const struct learn_opts *o = l->o;
     (void)snprintf(text, sizeof text, "%s residual %d step %g objective %s credit %d seeds %" PRId64
@@ -143,7 +165,7 @@ static enum err_code save_outlook(const struct learn *l, struct err *e)
 {
     struct learned_meta m;
     meta_of(l, "finished", &m);
-    enum err_code rc = st_write(l->path, &m.extra, 1, m.meta, m.n, e);
+    enum err_code rc = st_write(l->path, &m.extra, m.extra.n_bytes ? 1 : 0, m.meta, m.n, e);
     learned_meta_fini(&m);
     return rc;
 }
@@ -305,7 +327,7 @@ static void check_terms(struct learn *l)
 
 static enum err_code check_opts(const struct learn_opts *o, struct err *e)
 {
-    if (o->policy == LEARN_OUTLOOK && o->base != PPO_BASE_NONE)
+    if (o->policy != LEARN_PPO && o->base != PPO_BASE_NONE)
         return err_set(e, ERR_USAGE, "--base goes with --policy ppo");
     if (o->seeds < 1 || o->seeds > 256 || o->lanes < 1 || o->lanes > 1024)
         return err_set(e, ERR_RANGE, "%" PRId64 " seeds and %" PRId64 " lanes; 1 to 256 and 1 to 1024", o->seeds,
@@ -337,7 +359,8 @@ static enum err_code learn_stages(struct learn *l, struct err *e)
         rc = tune_base(l, e);
     if (!rc)
         rc = signal_check(e);
-    if (!rc && o->policy == LEARN_OUTLOOK) {
+    l->report->kept = l->policy.main.policy->name;
+    if (!rc && o->policy != LEARN_PPO) {
         rc = save_outlook(l, e);
         l->report->finished = !rc;
         return rc;
@@ -353,7 +376,7 @@ enum err_code learn_run(const struct world *w, const struct learn_opts *o, const
                         void *ctx, struct learn_report *report, struct err *e)
 {
     memset(report, 0, sizeof *report);
-    report->calibrated_misses = NAN;
+    report->own = report->rule = (struct learn_calibration){NAN, NAN, NAN};
     enum err_code rc = check_opts(o, e);
     if (rc)
         return rc;

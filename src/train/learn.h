@@ -1,8 +1,10 @@
 /* learn.h - from a world to a policy file.
  *
- * Two things are learned, each optional:
- *     outlook  the demand distribution (outlook_fit.h), then its price of a miss and its hold, calibrated on the days
+ * What is learned:
+ *     outlook  the demand distribution (outlook_fit.h), then its price of a miss and its holds, calibrated on the days
  *              held out from that fit, under the guard;
+ *     auto     the same, set beside mpc calibrated on the same held-out days: the cheaper one is kept, and the
+ *              report says which and by how much;
  *     ppo      a network that acts, alone or as a correction on a base policy (mpc, predictive, outlook),
  *              by trial in the simulator: least cost with at most tune_violation_max of steps over target
  *              (dual ascent), or a fixed-weight preset.
@@ -20,7 +22,7 @@
 #include "train/learned.h"
 #include "train/outlook_fit.h"
 
-enum learn_policy { LEARN_OUTLOOK, LEARN_PPO };
+enum learn_policy { LEARN_AUTO, LEARN_OUTLOOK, LEARN_PPO };
 
 struct learn_opts {
     int policy;             /* enum learn_policy */
@@ -46,13 +48,18 @@ struct learn_progress {
 };
 typedef void learn_hook_fn(void *ctx, const struct learn_progress *p);
 
+struct learn_calibration {
+    double misses, cost_usd_h, reversals_per_day;
+};
+
 enum { LEARN_WARNINGS = 2048, LEARN_CURVE_MAX = 2000 };
 
 struct learn_report {
     bool resumed;           /* continued from an interrupted file */
     bool finished;          /* false: interrupted, saved, to be continued */
     struct outlook_fit_report outlook; /* samples 0 without */
-    double calibrated_misses;          /* on the held-out days; NaN without */
+    struct learn_calibration own, rule; /* outlook and mpc on the held-out days; NaN without */
+    const char *kept;       /* policy written */
     int64_t steps;          /* of ppo */
     double steps_per_s;     /* wall clock, display only */
     struct reward_terms terms; /* mean per step */
