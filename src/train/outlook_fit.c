@@ -168,6 +168,18 @@ static double measure(const struct outlook *net, const struct table *t, int32_t 
     return l.terms ? l.nats / (double)l.terms : NAN;
 }
 
+/* Steps [first, to) must hold something to sample from. */
+static enum err_code check_rows(const struct fit *f, const struct table *t, struct candidate *c)
+{
+    int32_t usable = 0;
+    for (int32_t i = f->first; i < c->to; i++)
+        usable += !t->barred[i];
+    if (usable >= f->o->batch && usable >= (c->to - f->first) / 100)
+        return ERR_OK;
+    return err_set(&c->err, ERR_RANGE, "%d of %d training steps lie outside gaps: too few to learn from", usable,
+                   c->to - f->first);
+}
+
 static enum err_code train_batch(struct candidate *c, const struct fit *f, const struct table *t, struct rng *rng,
                                  struct nn_adam *adam, int64_t done)
 {
@@ -199,6 +211,8 @@ static enum err_code fit_candidate(const struct fit *f, struct candidate *c)
     adam.weight_decay = (float)c->weight_decay;
     adam.max_norm = 1;
     enum err_code rc = table_alloc(&t, f->w, &c->err);
+    if (!rc)
+        rc = check_rows(f, &t, c);
     if (!rc)
         rc = outlook_new(f->o->seed, &c->net, &c->err);
     for (int64_t done = 0, round = 0; !rc && done < c->samples; round++) {
