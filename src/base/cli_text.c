@@ -97,7 +97,7 @@ void cli_write_cmd_help(const struct cli_app *app, const struct cli_cmd *cmd, st
 {
     buf_fmt(out, "%s %s - %s\n\nUsage: %s %s [OPTIONS]%s%s\n", app->name, cmd->name, cmd->summary,
             app->name, cmd->name, cmd->args ? " " : "", cmd->args ? cmd->args : "");
-    if (cmd->help)
+    if (cmd->help && *cmd->help)
         buf_fmt(out, "\n%s%s", cmd->help, cmd->help[strlen(cmd->help) - 1] == '\n' ? "" : "\n");
     if (cmd->opts && cmd->opts->n) {
         buf_str(out, "\nOptions:\n");
