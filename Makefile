@@ -117,7 +117,9 @@ bench-bins: $(BENCH_BINS)
 bench: build/sluice $(BENCH_BINS)
 	@ONLY='$(ONLY)' tools/run_bench $(BENCH_BINS)
 
-eval: build/sluice
+build/eval_summary: $(call obj,eval/summary.c) $(LIBS)
+	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+eval: build/sluice build/eval_summary
 	@tools/run_eval $(ONLY)
 demo: build/sluice
 	build/sluice demo -o report.html

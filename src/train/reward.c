@@ -10,7 +10,7 @@ struct reward_weights reward_weights_of(enum reward_preset preset)
 {
     static const struct reward_weights table[REWARD_PRESETS] = {
         /* slo: the constraint carries latency; only a bounded shaping term stays in the reward */
-        [REWARD_SLO] = {.alpha = 0.1, .cap = 1, .beta = 1, .kappa = 0, .delta = 0.002},
+        [REWARD_SLO] = {.alpha = 0.1, .cap = 1, .beta = 1, .kappa = 0, .delta = 0.5},
         [REWARD_BALANCED] = {.alpha = 5, .cap = 2, .beta = 1, .kappa = 0.02, .delta = 0.005},
         [REWARD_LATENCY] = {.alpha = 20, .cap = 2, .beta = 1, .kappa = 0.02, .delta = 0.005},
         [REWARD_COST] = {.alpha = 1.5, .cap = 2, .beta = 1, .kappa = 0.02, .delta = 0.005},
