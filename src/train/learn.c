@@ -214,6 +214,10 @@ static bool on_iteration(void *ctx, const struct ppo_stats *s)
     const struct world *w = l->w;
     double cost = s->mean_reward;
     struct learn_report *r = l->report;
+    r->steps = s->steps;
+    if (l->started_steps < 0)
+        l->started_steps = s->steps - l->o->lanes * LANE_STEPS;
+    r->steps_per_s = (double)(s->steps - l->started_steps) / (1e-6 * (double)(clock_mono_us() - l->started_us) + 1e-9);
     int every = (int)(l->o->steps / (l->o->lanes * LANE_STEPS) / LEARN_CURVE_MAX) + 1;
     (void)w;
     if (s->iteration % every == 0 && r->n_curve < LEARN_CURVE_MAX) {
@@ -292,10 +296,12 @@ static enum err_code train_ppo(struct learn *l, struct err *e)
     if (!rc && l->report->resumed)
         rc = ppo_load(l->ppo, l->path, NULL, 0, e);
     l->started_us = clock_mono_us();
+    l->started_steps = -1;
     if (!rc)
         rc = ppo_train(l->ppo, on_iteration, l, e);
     if (!rc)
         rc = save_ppo(l, e);
+    l->report->finished = !rc && ppo_done(l->ppo);
     ppo_free(l->ppo);
     l->ppo = NULL;
     return rc;
