@@ -142,6 +142,11 @@ static enum err_code read_outlook(const struct st_file *f, struct learned *l, st
     return rc;
 }
 
+static bool is_outlook(const struct policy_use *use)
+{
+    return use->policy && strcmp(use->policy->name, "outlook") == 0;
+}
+
 static enum err_code read_all(const struct st_file *f, struct learned *l, struct err *e)
 {
     enum err_code rc;
@@ -156,7 +161,11 @@ static enum err_code read_all(const struct st_file *f, struct learned *l, struct
         return rc;
     if (!l->main.policy)
         return err_set(e, ERR_PARSE, "names no policy");
-    return read_outlook(f, l, e);
+    if ((rc = read_outlook(f, l, e)))
+        return rc;
+    bool needed = is_outlook(&l->main) || is_outlook(&l->base);
+    return needed && !l->outlook.net ? err_set(e, ERR_MISSING, "names policy outlook but holds no outlook.params")
+                                     : ERR_OK;
 }
 
 enum err_code learned_load(const char *path, struct learned *l, struct err *e)
