@@ -1,5 +1,6 @@
 /* demo.c - the whole story on made-up data, in about a minute:
  * history -> forecast -> learn -> compare -> report.html.  Every number printed is computed here and now. */
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -112,19 +113,19 @@ static enum err_code tell_story(struct cli_ctx *c, struct cli_world *cw, const c
 static enum err_code run(struct cli_ctx *c, struct err *e)
 {
     struct cli_world cw;
-    char policy_path[] = "/tmp/sluice-demo-XXXXXX.safetensors";
+    char dir[] = "/tmp/sluice-demo-XXXXXX", policy_path[64];
     int64_t since_us = clock_mono_us();
     const char *report_path = c->output ? c->output : "report.html";
-    int fd = mkstemps(policy_path, (int)strlen(".safetensors"));
-    if (fd < 0)
-        return err_set(e, ERR_IO, "cannot create a file in /tmp");
-    (void)close(fd);
+    if (!mkdtemp(dir))
+        return err_sys(e, errno, "create a folder in /tmp");
+    (void)snprintf(policy_path, sizeof policy_path, "%s/learned.safetensors", dir);
     signal_catch();
     stage(c, since_us, "24 days of made-up demand, 15 s steps");
     enum err_code rc = load_demo(c, &cw, e);
     if (!rc)
         rc = tell_story(c, &cw, policy_path, report_path, since_us, e);
     (void)unlink(policy_path);
+    (void)rmdir(dir);
     cli_world_close(&cw);
     return rc;
 }

@@ -3,8 +3,8 @@
  * What is learned:
  *     outlook  the demand distribution (outlook_fit.h), then its price of a miss and its holds, calibrated on the days
  *              held out from that fit, under the guard;
- *     auto     the same, set beside mpc calibrated on the same held-out days: the cheaper one is kept, and the
- *              report says which and by how much;
+ *     auto     the same, set beside mpc calibrated on the same held-out days: mpc is kept where it is clearly
+ *              cheaper (5 %), and the report gives both;
  *     ppo      a network that acts, alone or as a correction on a base policy (mpc, predictive, outlook),
  *              by trial in the simulator: least cost with at most tune_violation_max of steps over target
  *              (dual ascent), or a fixed-weight preset.

@@ -251,7 +251,7 @@ static void fit_init(struct fit *f)
     int32_t n = f->w->train_end - ahead - 1;
     f->first = day / 24;
     f->valid_from = n - n / 5;
-    static const double share[CANDIDATES] = {0.25, 0.5, 1, 1}, decay[CANDIDATES] = {0, 1, 1, 3};
+    static const double share[CANDIDATES] = {0.125, 0.5, 0.5, 1}, decay[CANDIDATES] = {0, 1e-2, 1, 1};
     int32_t gap = f->valid_from - day > day ? day : ahead;
     for (int i = 0; i < CANDIDATES; i++)
         f->cand[i] = (struct candidate){
