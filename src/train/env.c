@@ -16,7 +16,7 @@
 #include "nn/net.h"
 #include "train/run.h"
 
-enum { WARM_STEPS = 240, BLOB_VERSION = 2 };
+enum { WARM_STEPS = 240, BLOB_VERSION = 3 };
 
 /* What a checkpoint of a lane holds, apart from the simulator's and the decision's own state. */
 struct lane_core {
@@ -175,7 +175,8 @@ static void venv_step(void *arg, int lane_begin, int lane_end, const int32_t *ac
 
 /* ---- checkpoint ------------------------------------------------------------------------------- */
 
-/* Blob: version, hash of what follows, then per lane: core, simulator bytes, packed decision state.  Native layout. */
+/* Blob: version, hash of what follows, then per lane: core, simulator bytes, packed decision state.  Native layout.
+ * Forecast and calendar follow from seed and step: they are left out, so no padding of theirs gets into the file. */
 struct blob_header {
     uint64_t version, hash;
 };
@@ -196,7 +197,10 @@ static size_t venv_save(const void *arg, void *buf, size_t cap)
     unsigned char *p = (unsigned char *)buf + sizeof h;
     for (size_t i = 0; i < n_lanes; i++, p += lane_bytes(env)) {
         const struct lane *l = &env->lane[i];
+        const size_t view = offsetof(struct lane_core, view);
         memcpy(p, &l->core, sizeof l->core);
+        memset(p + view + offsetof(struct capacity_view, forecast), 0, sizeof(struct forecast));
+        memset(p + view + offsetof(struct capacity_view, when), 0, sizeof(struct calendar_point));
         memcpy(p + sizeof l->core, l->sim, n_sim);
         capacity_state_pack(l->cfg, l->state, p + sizeof l->core + n_sim);
     }
@@ -243,15 +247,20 @@ static bool queue_sane(const struct capsim *sim)
 }
 
 /* Chance, time and what a lane indexes with follow from its seed and step: they must be what a fresh lane there
- * has.  *fresh is scratch; the calendar is taken from it. */
-static bool sim_sane(const struct capacity_env *env, const struct capsim *sim, struct capacity_view *v,
-                     struct capsim *fresh)
+ * has.  *fresh is scratch; calendar and forecast are taken anew, and nobody claims anything in training. */
+static bool sim_sane(const struct capacity_env *env, const struct chance *chance, const struct capsim *sim,
+                     struct capacity_view *v, struct capsim *fresh)
 {
     const size_t noise = offsetof(struct capsim, ar_sum), noise_end = offsetof(struct capsim, step);
-    struct capacity_view at = *v;
+    struct capacity_view at;
+    unsigned char cold;
+    memset(&v->claims, 0, sizeof v->claims);
+    v->forecast = *chance_forecast(chance, env->w, sim->step);
+    at = *v;
     capsim_reset(fresh, &env->w->sim, &env->w->trace, sim->seed, sim->step, 0, &at);
     v->when = at.when;
-    return memcmp((const char *)sim + noise, (const char *)fresh + noise, noise_end - noise) == 0 &&
+    memcpy(&cold, &sim->window_cold, 1);
+    return cold <= 1 && memcmp((const char *)sim + noise, (const char *)fresh + noise, noise_end - noise) == 0 &&
            sim->slot == fresh->slot && sim->slot_steps_in == fresh->slot_steps_in &&
            sim->fail_phase == fresh->fail_phase && sim->faults == fresh->faults &&
            sim->fault_step == fresh->fault_step && sim->key_noise == fresh->key_noise &&
@@ -266,7 +275,8 @@ static enum err_code load_lane(struct capacity_env *env, int i, const unsigned c
     size_t n_sim = capsim_bytes(&env->w->sim);
     memcpy(&l->core, p, sizeof l->core);
     memcpy(l->sim, p + sizeof l->core, n_sim);
-    if (!core_sane(env, &l->core, l->sim) || !sim_sane(env, l->sim, &l->core.view, fresh))
+    if (!core_sane(env, &l->core, l->sim) ||
+        !sim_sane(env, env->chance[l->core.chance], l->sim, &l->core.view, fresh))
         return err_set(e, ERR_PARSE, "environment state of lane %d is damaged", i);
     enum err_code rc = capacity_state_unpack(l->cfg, p + sizeof l->core + n_sim, capacity_state_pack_size(l->cfg),
                                              l->state, e);

@@ -60,7 +60,7 @@ static void compare(const char *a, const char *b)
 
 TEST(ppo_writes_the_same_bytes_for_one_thread_and_two)
 {
-    static const int bases[] = {PPO_BASE_NONE, PPO_BASE_MPC};
+    static const int bases[] = {PPO_BASE_NONE, PPO_BASE_PREDICTIVE};
     for (size_t i = 0; i < ARRAY_LEN(bases); i++) {
         struct learn_fixture *f = fixture_new();
         struct learn_opts o = learn_small(LEARN_PPO, bases[i]);

@@ -2,7 +2,7 @@
 #include <signal.h>
 
 #include "base/signal.h"
-#include "tests/unit/train/world_fixture.h"
+#include "tests/unit/train/learn_fixture.h"
 
 enum { HOUR = 240, N = 6 * HOUR };
 
@@ -38,13 +38,12 @@ static struct tune_fixture *two_levels(const char *policy)
 static struct tune_fixture *wave(const char *policy)
 {
     struct tune_fixture *f = mem_zero(1, sizeof *f);
-    small_scenario(&f->sc);
-    f->w = wave_world(&f->sc, 4, 8);
+    f->w = learn_world(&f->sc); /* steps of a minute */
     f->chance[0] = chance_of(f->w, 1);
     f->chance[1] = chance_of(f->w, 2);
     f->o = tune_opts_default(f->w, policy_find(policy));
     f->o.evals = 12;
-    f->o.from = f->w->train_end - WORLD_DAY;
+    f->o.from = f->w->train_end - LEARN_DAY;
     return f;
 }
 
@@ -166,7 +165,7 @@ TEST(a_setting_on_the_front_gives_its_figures_again)
         o.to = f->o.to;
         assert_ok(run_policy(f->w, f->chance[0], &cfg, &o, r, &e), &e);
         assert_near(run_miss_frac(&r->total), f->front.point[i].misses, 1e-12, 0);
-        assert_near(r->total.cost_usd / ((double)r->total.steps / 240), f->front.point[i].cost_usd_h, 0, 1e-6);
+        assert_near(r->total.cost_usd / ((double)r->total.steps / 60), f->front.point[i].cost_usd_h, 0, 1e-6);
     }
     mem_free(r);
     fixture_free(f);
