@@ -14,6 +14,7 @@ int main(int argc, char **argv)
         .summary = "learns how much GPU capacity to run, and proves it on your own history",
         .cmds = cmds,
         .n_cmds = ARRAY_LEN(cmds),
+        .settings = "config",
     };
     return cli_main(&app, argc, argv);
 }

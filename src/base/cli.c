@@ -46,6 +46,14 @@ struct parser {
 
 /* ---- options --------------------------------------------------------------------------------- */
 
+/* Option tables that double as config use '_', command lines '-': both spellings are understood. */
+static bool same_name(const char *a, const char *b)
+{
+    for (; *a && (*a == *b || (strchr("-_", *a) && strchr("-_", *b) && *b)); a++)
+        b++;
+    return *a == *b;
+}
+
 static const char *option_name(size_t i, const void *arg)
 {
     const struct cli_cmd *cmd = arg;
@@ -62,8 +70,10 @@ static enum err_code unknown_option(const struct parser *p, const char *text, st
     size_t n = strcspn(name, "=");
     (void)snprintf(word, sizeof word, "%.*s", (int)(n < 60 ? n : 60), name);
     const char *near = n > 1 ? opt_nearest(word, option_name, p->cmd) : NULL;
+    char shown[64];
     if (near)
-        return err_set(e, ERR_USAGE, "unknown option %.60s; did you mean --%s?", text, near);
+        return err_set(e, ERR_USAGE, "unknown option %.60s; did you mean --%s?", text,
+                       cli_dashed(near, shown));
     return err_set(e, ERR_USAGE, "unknown option %.60s; see --help", text);
 }
 
@@ -75,7 +85,7 @@ static const struct opt_row *find_row(const struct parser *p, const char *name, 
     for (size_t t = 0; t < ARRAY_LEN(tables); t++) {
         for (size_t i = 0; tables[t] && i < tables[t]->n; i++) {
             const struct opt_row *row = &tables[t]->rows[i];
-            if (name ? strcmp(row->name, name) == 0 : row->letter == letter) {
+            if (name ? same_name(row->name, name) : row->letter == letter) {
                 *dst = into[t];
                 return row;
             }
@@ -111,8 +121,9 @@ static enum err_code store(struct parser *p, const struct opt_row *row, void *ds
         }
     }
     enum err_code rc = opt_set_row(row, dst, text, append, e);
+    char shown[64];
     if (rc && e) {
-        (void)err_wrap(e, "--%s", row->name);
+        (void)err_wrap(e, "--%s", cli_dashed(row->name, shown));
         e->code = ERR_USAGE;
     }
     p->c->seed_given |= dst == p->common && strcmp(row->name, "seed") == 0;
@@ -124,9 +135,10 @@ static enum err_code store(struct parser *p, const struct opt_row *row, void *ds
 static enum err_code take_value(struct parser *p, const struct opt_row *row, void *dst, const char *value,
                                 struct err *e)
 {
+    char shown[64];
     if (!value) {
         if (p->at + 1 >= p->argc)
-            return err_set(e, ERR_USAGE, "--%s needs a value: %s", row->name, cli_metavar(row));
+            return err_set(e, ERR_USAGE, "--%s needs a value: %s", cli_dashed(row->name, shown), cli_metavar(row));
         value = p->argv[++p->at];
     }
     return store(p, row, dst, value, e);
@@ -208,11 +220,40 @@ static enum err_code parse_words(struct parser *p, struct err *e)
     return rc;
 }
 
+/* What every command takes but this one has no use for is an error, never ignored. */
+static enum err_code check_common(const struct parser *p, struct err *e)
+{
+    const struct cli_ctx *c = p->c;
+    const struct cli_cmd *cmd = p->cmd;
+    if (!cmd->config && (c->config || c->n_sets))
+        return err_set(e, ERR_USAGE, "%s goes with commands that read settings; %s has none",
+                       c->config ? "-c" : "--set", cmd->name);
+    if (!cmd->formats || cmd->formats >> c->format & 1)
+        return ERR_OK;
+    struct buf known = buf_init(256);
+    for (int i = 0; format_names[i]; i++)
+        if (cmd->formats >> i & 1)
+            buf_fmt(&known, "%s%s", known.n ? ", " : "", format_names[i]);
+    enum err_code rc = err_set(e, ERR_USAGE, "--format: %s: %s prints %s only", format_names[c->format],
+                               cmd->name, known.p);
+    buf_fini(&known);
+    return rc;
+}
+
+/* An hour's work must not end at a folder that is not there. */
+static enum err_code check_output(const struct cli_ctx *c, struct err *e)
+{
+    return c->output ? file_check_writable(c->output, e) : ERR_OK;
+}
+
 static enum err_code complete(struct parser *p, struct err *e)
 {
     struct cli_ctx *c = p->c;
     if (c->n_args < p->cmd->min_args)
         return err_set(e, ERR_USAGE, "missing argument: expected %s", p->cmd->args);
+    enum err_code common = check_common(p, e);
+    if (common)
+        return common;
     enum err_code rc = p->cmd->opts ? opt_finish(p->cmd->opts, c->opts, e) : ERR_OK;
     if (rc && e) {
         (void)err_wrap(e, "option");
@@ -318,7 +359,9 @@ static int run_command(const struct cli_app *app, const struct cli_cmd *cmd, int
     } else if (!rc) {
         c.log = log_new(stderr, log_level_of(c.verbosity));
         signal_catch();
-        rc = cmd->run(&c, &e);
+        rc = check_output(&c, &e);
+        if (!rc)
+            rc = cmd->run(&c, &e);
         if (!rc && fflush(stdout) != 0)
             rc = err_set(&e, ERR_IO, "standard output: could not be written");
     }

@@ -4,6 +4,7 @@
  * switches with a --no- form, list rows may be repeated) and a run function.  Every command also takes
  *   -c FILE  --set key=value (repeatable)  --seed N  --threads N  --format table|json|csv  -o FILE
  *   -q  -v  --help
+ * In option names '-' and '_' are the same; texts show '-'.
  * Exit codes: 0 done, 1 failed (stderr says what, where and what to do), 2 usage. */
 #ifndef BASE_CLI_H
 #define BASE_CLI_H
@@ -49,7 +50,8 @@ struct cli_cmd {
     size_t min_args, max_args;
     const char *help;     /* more text, or NULL */
     const struct opt_table *opts;   /* command line options, or NULL */
-    const struct opt_table *config; /* what -c and --set speak about: for help and completion */
+    const struct opt_table *config; /* what -c and --set speak about; NULL: the command refuses both */
+    unsigned formats; /* 1u << CLI_TABLE | ...: what --format may be; 0: anything */
     enum err_code (*run)(struct cli_ctx *c, struct err *e);
     bool hidden;          /* left out of help and completion */
 };
@@ -58,6 +60,7 @@ struct cli_app {
     const char *name, *version, *summary;
     const struct cli_cmd *cmds;
     size_t n_cmds;
+    const char *settings; /* the command that lists the keys of -c and --set; NULL: man */
 };
 
 /* The whole program: parses, runs, prints the error, returns the exit code.  Knows `help`, `version`,

@@ -17,6 +17,7 @@ extern const struct opt_table cli_common_table;
 
 /* "--name NAME" with the letter, for a row. */
 void cli_option_text(const struct opt_row *row, struct buf *out);
+const char *cli_dashed(const char *name, char out[64]); /* "max_bad" -> "max-bad" */
 const char *cli_metavar(const struct opt_row *row); /* "" for a switch */
 const struct cli_cmd *cli_find(const struct cli_app *app, const char *name);
 

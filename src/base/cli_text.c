@@ -6,7 +6,7 @@
 #include "base/cli_priv.h"
 #include "base/opt_priv.h"
 
-enum { COLUMN = 30 };
+enum { COLUMN = 30, WIDTH = 100 };
 
 static const char *const built_ins[][2] = {
     {"help", "help on a command"},
@@ -27,12 +27,22 @@ const char *cli_metavar(const struct opt_row *row)
     return row->metavar ? row->metavar : text[row->type];
 }
 
+const char *cli_dashed(const char *name, char out[64])
+{
+    size_t i = 0;
+    for (; name[i] && i < 63; i++)
+        out[i] = name[i] == '_' ? '-' : name[i];
+    out[i] = '\0';
+    return out;
+}
+
 void cli_option_text(const struct opt_row *row, struct buf *out)
 {
     const char *metavar = cli_metavar(row);
+    char name[64];
     if (row->letter)
         buf_fmt(out, "-%c, ", row->letter);
-    buf_fmt(out, "--%s%s%s", row->name, *metavar ? " " : "", metavar);
+    buf_fmt(out, "--%s%s%s", cli_dashed(row->name, name), *metavar ? " " : "", metavar);
 }
 
 static bool is_switch_off(const struct opt_row *row) /* a switch that is on by default: --no-x matters */
@@ -42,10 +52,11 @@ static bool is_switch_off(const struct opt_row *row) /* a switch that is on by d
 
 static void option_help(const struct opt_row *row, struct buf *out)
 {
+    char name[64];
     buf_str(out, row->help);
     if (row->type == OPT_TYPE_BOOL) {
         if (is_switch_off(row))
-            buf_fmt(out, " (on; --no-%s turns it off)", row->name);
+            buf_fmt(out, " (on; --no-%s turns it off)", cli_dashed(row->name, name));
         return;
     }
     struct buf words = buf_init(4096);
@@ -57,16 +68,41 @@ static void option_help(const struct opt_row *row, struct buf *out)
     buf_fini(&words);
 }
 
+/* Words from `column` on, wrapped before WIDTH; a first line that is already longer than `column` starts anew. */
+static void wrapped(const char *text, size_t column, struct buf *out)
+{
+    size_t at = column;
+    for (const char *p = text; *p;) {
+        size_t n = strcspn(p, " ");
+        if (at > column && at + 1 + n > WIDTH) {
+            buf_char(out, '\n');
+            buf_pad(out, ' ', column);
+            at = column;
+        } else if (at > column) {
+            buf_char(out, ' ');
+            at++;
+        }
+        buf_add(out, p, n);
+        at += n;
+        p += n + (p[n] == ' ');
+    }
+    buf_char(out, '\n');
+}
+
 static void list_options(const struct opt_table *t, struct buf *out)
 {
     for (size_t i = 0; t && i < t->n; i++) {
+        struct buf help = buf_init(1 << 16);
         size_t start = out->n;
         buf_str(out, "  ");
         cli_option_text(&t->rows[i], out);
         size_t n = out->n - start;
-        buf_pad(out, ' ', n + 2 < COLUMN ? COLUMN - n : 2);
-        option_help(&t->rows[i], out);
-        buf_char(out, '\n');
+        if (n + 2 > COLUMN)
+            buf_char(out, '\n');
+        buf_pad(out, ' ', n + 2 > COLUMN ? COLUMN : COLUMN - n);
+        option_help(&t->rows[i], &help);
+        wrapped(help.p, COLUMN, out);
+        buf_fini(&help);
     }
 }
 
@@ -105,10 +141,9 @@ void cli_write_cmd_help(const struct cli_app *app, const struct cli_cmd *cmd, st
     }
     buf_str(out, "\nOptions of every command:\n");
     list_options(&cli_common_table, out);
-    if (cmd->config) {
-        buf_str(out, "\nSettings (-c FILE, --set KEY=VALUE):\n");
-        opt_write_help(cmd->config, out);
-    }
+    if (cmd->config)
+        buf_fmt(out, "\n-c FILE and --set KEY=VALUE change keys of the %s; \"%s %s\" lists them.\n",
+                cmd->config->name, app->name, app->settings ? app->settings : "man");
 }
 
 /* ---- man page -------------------------------------------------------------------------------- */
@@ -165,9 +200,27 @@ static void man_command(const struct cli_app *app, const struct cli_cmd *cmd, st
     }
     man_options(cmd->opts, out);
     if (cmd->config) {
+        buf_str(out, ".PP\n");
+        troff("-c and --set change keys of the ", out);
+        buf_fmt(out, "%s, listed under SETTINGS.\n", cmd->config->name);
+    }
+}
+
+/* Each table of settings once, however many commands read it. */
+static void man_settings(const struct cli_app *app, struct buf *out)
+{
+    for (size_t i = 0; i < app->n_cmds; i++) {
+        const struct opt_table *t = app->cmds[i].config;
+        bool seen = !t;
+        for (size_t k = 0; k < i; k++)
+            seen |= app->cmds[k].config == t;
+        if (seen)
+            continue;
         struct buf text = buf_init(1 << 18);
-        opt_write_help(cmd->config, &text);
-        buf_str(out, ".PP\nSettings (\\-c, \\-\\-set):\n.PP\n.nf\n");
+        opt_write_help(t, &text);
+        buf_fmt(out, ".SH SETTINGS\nKeys of the %s: in its file, in the file of ", t->name);
+        troff("-c, and in --set; the later one wins.\n", out);
+        buf_str(out, ".PP\n.nf\n");
         troff(text.p, out);
         buf_str(out, ".fi\n");
         buf_fini(&text);
@@ -189,6 +242,7 @@ void cli_write_man(const struct cli_app *app, struct buf *out)
         if (!app->cmds[i].hidden)
             man_command(app, &app->cmds[i], out);
     }
+    man_settings(app, out);
     buf_str(out, ".SH EXIT STATUS\n0 done, 1 failed (standard error says what, where and what to do), "
                  "2 wrong usage.\n");
 }
@@ -198,9 +252,10 @@ void cli_write_man(const struct cli_app *app, struct buf *out)
 static void option_words(const struct opt_table *t, struct buf *out)
 {
     for (size_t i = 0; t && i < t->n; i++) {
-        buf_fmt(out, " --%s", t->rows[i].name);
+        char name[64];
+        buf_fmt(out, " --%s", cli_dashed(t->rows[i].name, name));
         if (is_switch_off(&t->rows[i]))
-            buf_fmt(out, " --no-%s", t->rows[i].name);
+            buf_fmt(out, " --no-%s", name);
     }
 }
 
@@ -208,7 +263,8 @@ static void value_case(const struct opt_row *row, struct buf *out)
 {
     if (row->type != OPT_TYPE_ENUM)
         return;
-    buf_fmt(out, "        --%s) words=\"", row->name);
+    char name[64];
+    buf_fmt(out, "        --%s) words=\"", cli_dashed(row->name, name));
     for (size_t i = 0; row->names[i]; i++)
         buf_fmt(out, "%s%s", i ? " " : "", row->names[i]);
     buf_str(out, "\" ;;\n");
@@ -300,8 +356,9 @@ static void zsh_options(const struct opt_table *t, struct buf *out)
     for (size_t i = 0; t && i < t->n; i++) {
         const struct opt_row *row = &t->rows[i];
         bool value = row->type != OPT_TYPE_BOOL;
-        buf_fmt(out, " \\\n            '%s--%s%s[", opt_is_list(row->type) ? "*" : "", row->name,
-                value ? "=" : "");
+        char name[64];
+        buf_fmt(out, " \\\n            '%s--%s%s[", opt_is_list(row->type) ? "*" : "",
+                cli_dashed(row->name, name), value ? "=" : "");
         zsh_text(row->help, out);
         buf_char(out, ']');
         if (row->type == OPT_TYPE_ENUM) {

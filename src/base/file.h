@@ -44,6 +44,10 @@ NODISCARD enum err_code file_writer_commit(struct file_writer *w, struct err *e)
 void file_writer_close(struct file_writer *w); /* NULL is fine */
 NODISCARD enum err_code file_write(const char *path, const void *p, size_t n, struct err *e);
 
+/* Whether a write to `path` has a chance: its folder is there and may be written, it is no folder itself.
+ * For commands that work long before they write.  Errors: ERR_IO with the reason. */
+NODISCARD enum err_code file_check_writable(const char *path, struct err *e);
+
 /* Read-only mapping of a regular file.  An empty file maps to p = NULL, n = 0. */
 struct file_map {
     const unsigned char *p;

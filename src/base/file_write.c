@@ -154,6 +154,18 @@ enum err_code file_write(const char *path, const void *p, size_t n, struct err *
     return rc;
 }
 
+enum err_code file_check_writable(const char *path, struct err *e)
+{
+    struct stat st;
+    struct file_writer *w;
+    if (stat(path, &st) == 0 && !S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
+        return ERR_OK; /* opening a pipe would already be noticed at its other end */
+    enum err_code rc = file_writer_open(path, &w, e);
+    if (!rc)
+        file_writer_close(w); /* abandons the temporary: nothing changes */
+    return rc;
+}
+
 char *file_beside(const char *beside, const char *name)
 {
     const char *slash = strrchr(beside, '/');

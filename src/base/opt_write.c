@@ -136,7 +136,7 @@ static void config_rows(const struct opt_table *t, const void *dst, int indent, 
 {
     for (size_t i = 0; i < t->n; i++) {
         const struct opt_row *row = &t->rows[i];
-        const char *lead = i == 0 && *dash ? dash : *dash ? "  " : "";
+        const char *lead = i == 0 && *dash ? dash : *dash ? "    " : ""; /* as wide as "  - " */
         annotate(row, indent, mark, out);
         buf_pad(out, ' ', (size_t)indent);
         bool unset = !row->sub && !opt_is_list(row->type) && opt_is_unset(row, dst);

@@ -11,6 +11,7 @@ struct eval_opts {
     bool backtest;
     bool bounds;
     int64_t since_us;
+    double max_bad;
 };
 
 static const struct opt_row eval_rows[] = {
@@ -19,6 +20,8 @@ static const struct opt_row eval_rows[] = {
     OPT_BOOL(struct eval_opts, backtest, "backtest", "false", "measure on the past"),
     OPT_BOOL(struct eval_opts, bounds, "bounds", "true", "compute bounds"),
     OPT_DURATION(struct eval_opts, since_us, "since", "7d", "1h", NULL, "how far back"),
+    OPT_DOUBLE(struct eval_opts, max_bad, "max_bad", "0.1", "0", "1",
+               "a help text that is so long that it does not fit beside its option on a line of a hundred columns"),
 };
 static const struct opt_table eval_table = OPT_TABLE("evaluate", struct eval_opts, eval_rows, "Options.");
 
@@ -34,10 +37,11 @@ static enum err_code run_eval(struct cli_ctx *c, struct err *e)
 static const struct cli_cmd cmds[] = {
     {.name = "evaluate", .summary = "compare policies", .args = "SCENARIO", .min_args = 1, .max_args = 1,
      .opts = &eval_table, .config = &eval_table, .run = run_eval, .help = "It compares.\n.Dot - first."},
-    {.name = "demo", .summary = "the whole story", .run = run_eval},
+    {.name = "demo", .summary = "the whole story", .formats = 1u << CLI_TABLE | 1u << CLI_JSON, .run = run_eval},
     {.name = "internal", .summary = "not shown", .run = run_eval, .hidden = true},
 };
-static const struct cli_app app = {"tool", "1.2", "does things", cmds, ARRAY_LEN(cmds)};
+static const struct cli_app app = {
+    .name = "tool", .version = "1.2", .summary = "does things", .cmds = cmds, .n_cmds = ARRAY_LEN(cmds)};
 
 struct run {
     struct cli_ctx c;
@@ -117,6 +121,39 @@ TEST(double_dash_ends_options_and_a_single_dash_is_an_argument)
     cli_fini(&r.c);
 }
 
+TEST(dashes_and_underscores_in_option_names_are_the_same)
+{
+    static const char *const lines[] = {"s.yaml --max_bad 0.5", "s.yaml --max-bad=0.5"};
+    for (size_t i = 0; i < ARRAY_LEN(lines); i++) {
+        struct run r;
+        parse(&r, &cmds[0], lines[i]);
+        assert_ok(r.rc, &r.e);
+        assert_near(((const struct eval_opts *)r.c.opts)->max_bad, 0.5, 0, 0);
+        cli_fini(&r.c);
+    }
+}
+
+TEST(common_options_without_a_use_are_refused_not_ignored)
+{
+    static const struct {
+        const char *line, *want;
+    } cases[] = {
+        {"-c a.yaml", "-c goes with commands that read settings; demo has none"},
+        {"--set a=1", "--set goes with commands that read settings; demo has none"},
+        {"--format csv", "--format: csv: demo prints table, json only"},
+        {"--format json", NULL},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct run r = {.rc = ERR_OK};
+        parse(&r, &cmds[1], cases[i].line);
+        if (cases[i].want)
+            assert_err(r.rc, ERR_USAGE, &r.e, cases[i].want);
+        else
+            assert_ok(r.rc, &r.e);
+        cli_fini(&r.c);
+    }
+}
+
 TEST(help_is_asked_for_even_when_arguments_are_missing)
 {
     struct run r;
@@ -149,6 +186,8 @@ TEST(usage_mistakes_say_what_is_wrong)
         {"a --no-bounds=1", "--no-bounds takes no value"},
         {"a --no-seeds", "unknown option --no-seeds"},
         {"a --backtest=maybe", "--backtest: maybe: expected true or false"},
+        {"a --max_bad 2", "--max-bad: 2: above 1"},
+        {"a --max_bda 2", "unknown option --max_bda; did you mean --max-bad?"},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct run r = {.rc = ERR_OK};
@@ -196,6 +235,9 @@ TEST(program_exits_0_when_done_1_when_failed_2_on_usage)
         const char *want;
     } cases[] = {
         {"demo", 0, ""},
+        {"demo -o /dev/null/x", 1, "tool demo: write /dev/null/x"},
+        {"demo -o /nonexistent/x", 1, "create a file in /nonexistent: No such file or directory"},
+        {"demo -o /", 1, "write /: Is a directory"},
         {"evaluate broken", 1, "tool evaluate: open broken: no such scenario"},
         {"evaluate stop", 1, "tool evaluate: interrupted"},
         {"evaluate", 2, "See tool evaluate --help."},
@@ -232,8 +274,10 @@ TEST(command_help_shows_options_defaults_and_settings)
         "  --backtest                  measure on the past\n",
         "  --bounds                    compute bounds (on; --no-bounds turns it off)\n",
         "  -c, --config FILE ",
+        "  --max-bad X                 a help text that is so long that it does not fit beside its option on\n"
+        "                              a line of a hundred columns (default 0.1; 0 to 1)\n",
         "  --format NAME               form of the result (default table; one of table, json, csv)\n",
-        "Settings (-c FILE, --set KEY=VALUE):\n",
+        "-c FILE and --set KEY=VALUE change keys of the evaluate; \"tool man\" lists them.\n",
         "It compares.\n",
     };
     for (size_t i = 0; i < ARRAY_LEN(want); i++) {
@@ -252,6 +296,7 @@ TEST(man_page_protects_dashes_and_leading_dots)
     cli_write_man(&app, &out);
     assert_non_null(strstr(out.p, "\n\\&.Dot \\- first."));
     assert_non_null(strstr(out.p, "\\-\\-policy NAME"));
+    assert_non_null(strstr(out.p, ".SH SETTINGS\nKeys of the evaluate:"));
     assert_null(strstr(out.p, "internal"));
     buf_fini(&out);
 }

@@ -299,6 +299,8 @@ TEST(annotated_default_config_loads_back_to_the_defaults)
     assert_non_null(strstr(text.p, "  # wait between steps (duration; default 60s; 0s to 1h)\n  cooldown: 1min\n"));
     assert_non_null(strstr(text.p, "(number; default 0.85; 0 to 1; reloadable)"));
     assert_non_null(strstr(text.p, "\n# note:\n"));
+    assert_non_null(strstr(text.p, "\n#   - name:")); /* an example element lines up when uncommented */
+    assert_non_null(strstr(text.p, "\n#     weight:"));
     opt_init(&cfg_table, &a);
     opt_init(&cfg_table, &b);
     assert_ok(opt_read_text(&cfg_table, &b, text.p, text.n, "default.yaml", NULL, &e), &e);
