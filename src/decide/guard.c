@@ -176,6 +176,20 @@ const char *guard_verdict_name(enum guard_verdict v)
 /* The formats are the constants above, each with at most three %f-like conversions. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
+void guard_reason(const struct guard_result *r, char *buf, size_t n)
+{
+    if (r->reason >= REASONS)
+        (void)snprintf(buf, n, "unreadable");
+    else
+        (void)snprintf(buf, n, reasons[r->reason].text, (double)r->num[0], (double)r->num[1], (double)r->num[2]);
+}
+#pragma GCC diagnostic pop
+
+bool guard_silent(const struct guard_result *r)
+{
+    return r->verdict == GUARD_PASS && r->reason == R_NONE;
+}
+
 void guard_explain(const struct guard_result *r, char *buf, size_t n)
 {
     char words[160];
@@ -183,12 +197,10 @@ void guard_explain(const struct guard_result *r, char *buf, size_t n)
         (void)snprintf(buf, n, "unreadable guard result");
         return;
     }
-    (void)snprintf(words, sizeof words, reasons[r->reason].text, (double)r->num[0],
-                   (double)r->num[1], (double)r->num[2]);
+    guard_reason(r, words, sizeof words);
     (void)snprintf(buf, n, "%s %s: %s", checks[r->check].name,
                    guard_verdict_name((enum guard_verdict)r->verdict), words);
 }
-#pragma GCC diagnostic pop
 
 /* ---- windows ------------------------------------------------------------------------------------
  */

@@ -142,5 +142,8 @@ const char *guard_check_what(enum guard_check c);
 const char *guard_verdict_name(enum guard_verdict v);
 /* "cooldown hold: scaled 45 s ago, next scale-in after 300 s"; at most n bytes with the NUL. */
 void guard_explain(const struct guard_result *r, char *buf, size_t n);
+/* Its second half alone: "scaled 45 s ago, next scale-in after 300 s". */
+void guard_reason(const struct guard_result *r, char *buf, size_t n);
+bool guard_silent(const struct guard_result *r); /* passed with nothing to say */
 
 #endif

@@ -310,11 +310,11 @@ static void write_node(const struct tree *t, int i, int depth, const char *const
     for (int side = 0; side < 2; side++) {
         if (side > 0 || depth > 0)
             buf_pad(out, ' ', side > 0 ? (size_t)(4 * depth) : 0);
-        buf_fmt(out, "%s %s %.3g: ", name, side ? ">=" : "<", (double)n->threshold);
-        if (t->node[child[side]].feature >= 0) {
-            buf_char(out, '\n');
+        buf_fmt(out, "%s %s %.3g:", name, side ? ">=" : "<", (double)n->threshold);
+        bool leaf = t->node[child[side]].feature < 0;
+        buf_char(out, leaf ? ' ' : '\n');
+        if (!leaf)
             buf_pad(out, ' ', (size_t)(4 * (depth + 1)));
-        }
         write_node(t, child[side], depth + 1, names, out);
     }
 }

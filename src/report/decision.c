@@ -1,7 +1,6 @@
 /* decision.c - one capacity decision with its reasons, for people and programs. */
 #include "report/decision.h"
 
-#include "base/json.h"
 #include "base/mem.h"
 #include "report/fmt_priv.h"
 #include "report/table.h"
@@ -97,7 +96,7 @@ void decision_text(const struct report_decision *d, const struct tz *zone, bool 
 
 /* ---- JSON and CSV ---------------------------------------------------------------------------- */
 
-static void put_json(const struct report_decision *d, const struct tz *zone, struct json_writer *w)
+void decision_json(const struct report_decision *d, const struct tz *zone, struct json_writer *w)
 {
     char time[TZ_TEXT];
     tz_format_rfc3339(zone, d->time_us, time);
@@ -137,7 +136,7 @@ static void format_json(const struct report_decision *d, size_t n, const struct 
     struct json_writer w = json_writer_init(out, 2);
     json_open_array(&w, NULL);
     for (size_t i = 0; i < n; i++)
-        put_json(&d[i], zone, &w);
+        decision_json(&d[i], zone, &w);
     json_close_array(&w);
 }
 

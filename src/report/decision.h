@@ -12,6 +12,7 @@
 
 #include "base/buf.h"
 #include "base/cli.h"
+#include "base/json.h"
 #include "base/tz.h"
 
 enum { REPORT_FACTORS = 3 };
@@ -41,6 +42,8 @@ const char *report_verdict_text(enum report_verdict v); /* "passed", "limited", 
  * Checks that passed without remark are counted instead of listed unless `every_check`. */
 void decision_text(const struct report_decision *d, const struct tz *zone, bool every_check,
                    bool colour, struct buf *out);
+/* One object, as in the array below, into a JSON document being written. */
+void decision_json(const struct report_decision *d, const struct tz *zone, struct json_writer *w);
 /* n decisions: text with blank lines between; a JSON array of objects
  * {"time","policy","units_from",
  * "units_proposed","units_to","factors":[],"checks":[{"name","verdict","reason"}],"rule":{"name","units"}|null};
