@@ -166,6 +166,8 @@ void opt_init(const struct opt_table *t, void *dst);
 void opt_fini(const struct opt_table *t, void *dst);
 NODISCARD enum err_code opt_read_text(const struct opt_table *t, void *dst, const char *text, size_t n,
                                       const char *name, struct opt_sources *src, struct err *e);
+NODISCARD enum err_code opt_read_file(const struct opt_table *t, void *dst, const char *path,
+                                      struct opt_sources *src, struct err *e);
 NODISCARD enum err_code opt_read_node(const struct opt_table *t, void *dst, const char *file,
                                       const struct yaml_node *map, struct opt_sources *src, struct err *e);
 /* "guard.cooldown=90s", "pools[0].max=4", "policies=hpa,mpc". */

@@ -293,17 +293,22 @@ enum err_code opt_set_row(const struct opt_row *row, void *dst, const char *text
     return append && opt_is_list(row->type) ? opt_append(row, dst, text, e) : store_text(row, dst, text, e);
 }
 
+enum err_code opt_read_file(const struct opt_table *t, void *dst, const char *path, struct opt_sources *src,
+                            struct err *e)
+{
+    struct yaml_doc *doc = NULL;
+    enum err_code rc = yaml_load(path, &doc, e);
+    if (!rc)
+        rc = read_doc(t, dst, doc, src, e);
+    yaml_free(doc);
+    return rc;
+}
+
 enum err_code opt_load(const struct opt_table *t, void *dst, const char *path, char *const *sets,
                        size_t n_sets, struct opt_sources *src, struct err *e)
 {
-    struct yaml_doc *doc = NULL;
-    enum err_code rc = ERR_OK;
     opt_init(t, dst);
-    if (path)
-        rc = yaml_load(path, &doc, e);
-    if (!rc && doc)
-        rc = read_doc(t, dst, doc, src, e);
-    yaml_free(doc);
+    enum err_code rc = path ? opt_read_file(t, dst, path, src, e) : ERR_OK;
     for (size_t i = 0; i < n_sets && !rc; i++)
         rc = opt_set(t, dst, sets[i], src, e);
     if (!rc) {

@@ -30,7 +30,7 @@ static enum err_code explain(struct cli_ctx *c, const struct world *w, struct ch
     if (!rc && (who.kind == CONTENDER_ORACLE || (beside && rule.kind != CONTENDER_RULE)))
         rc = err_set(e, ERR_USAGE, "--policy takes a rule or a policy file, --rule a rule");
     if (!rc)
-        rc = explained_make(w, chance, &who, beside ? &rule.use : NULL, (size_t)o->most, &x, e);
+        rc = explained_make(w, chance, &who, beside ? &rule.use : NULL, (size_t)o->most, EXPLAINED_MOST, &x, e);
     if (!rc) {
         decisions_format(x.decision, x.n, w->zone, c->format, cli_colour(c), text);
         if (c->format == CLI_TABLE)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/tz.h"
 #include "decide/explain.h"
 #include "decide/tree.h"
 
@@ -69,6 +70,38 @@ static int by_time(const void *a, const void *b)
     return (x->now_us > y->now_us) - (x->now_us < y->now_us);
 }
 
+/* The record's place in the order of nearness to at_us: its distance, then the earlier one. */
+static int by_distance(const void *a, const void *b, void *arg)
+{
+    const struct capacity_record *x = a, *y = b;
+    int64_t at_us = *(const int64_t *)arg, dx = llabs(x->now_us - at_us), dy = llabs(y->now_us - at_us);
+    if (dx != dy)
+        return dx < dy ? -1 : 1;
+    return by_time(a, b);
+}
+
+/* The first `n` of the records become the ones to list, in order of time. */
+static void pick(struct gather *g, size_t n, int64_t at_us)
+{
+    if (at_us == EXPLAINED_MOST)
+        qsort(g->record, (size_t)g->n, sizeof *g->record, by_move);
+    else
+        qsort_r(g->record, (size_t)g->n, sizeof *g->record, by_distance, &at_us);
+    qsort(g->record, n, sizeof *g->record, by_time);
+}
+
+static enum err_code check_time(const struct world *w, int64_t at_us, struct err *e)
+{
+    int64_t step_us = w->sim.spec.step_us, from_us = w->start_us + w->train_end * step_us,
+            to_us = w->start_us + w->n * step_us;
+    if (at_us == EXPLAINED_MOST || (at_us >= from_us && at_us < to_us))
+        return ERR_OK;
+    char from[TZ_TEXT], to[TZ_TEXT];
+    tz_format_rfc3339(w->zone, from_us, from);
+    tz_format_rfc3339(w->zone, to_us, to);
+    return err_set(e, ERR_RANGE, "the time is outside the test days, %s to %s", from, to);
+}
+
 /* Weight of each feature in the network's choice, towards more units; false without a network. */
 static bool network_weights(struct nn_policy *net, const struct capacity_record *r, float *weight)
 {
@@ -102,7 +135,8 @@ static void tell(const struct capacity_record *r, struct nn_policy *net, const c
         d->factors[i] = t->factor[i];
     }
     for (int i = 0; i < r->n_checks; i++) {
-        guard_explain(&r->chain[i], t->reason[i], TEXT);
+        if (!guard_silent(&r->chain[i]))
+            guard_reason(&r->chain[i], t->reason[i], TEXT);
         t->check[i] = (struct report_check){.name = guard_check_name((enum guard_check)r->chain[i].check),
                                             .verdict = verdict[r->chain[i].verdict], .reason = t->reason[i]};
     }
@@ -168,27 +202,32 @@ static enum err_code run_records(const struct world *w, const struct chance *c, 
 }
 
 enum err_code explained_make(const struct world *w, const struct chance *c, const struct contender *who,
-                             const struct policy_use *rule, size_t max, struct explained *out, struct err *e)
+                             const struct policy_use *rule, size_t max, int64_t at_us, struct explained *out,
+                             struct err *e)
 {
     struct learned l = {0};
     struct gather g = {0};
     memset(out, 0, sizeof *out);
     out->tree_fidelity = NAN;
+    enum err_code rc = check_time(w, at_us, e);
+    if (rc)
+        return rc;
     g.obs = mem_zero(TREE_ROWS, sizeof(float) * CAPACITY_OBS);
     g.label = mem_zero(TREE_ROWS, 1);
     g.day = mem_zero(TREE_ROWS, sizeof *g.day);
-    enum err_code rc = run_records(w, c, who, rule, &l, &g, e);
+    rc = run_records(w, c, who, rule, &l, &g, e);
     if (!rc)
         rc = distil(&g, out, e);
     if (!rc) {
         max = max < REPORT_DECISIONS_MAX ? max : REPORT_DECISIONS_MAX;
         out->n = (size_t)g.n < max ? (size_t)g.n : max;
         out->n_total = g.n_total;
-        out->note = out->n < g.n_total ? "those that moved most" : "all changes and vetoes";
+        out->note = out->n == g.n_total        ? "all changes and vetoes"
+                    : at_us == EXPLAINED_MOST ? "those that moved most"
+                                              : "those nearest to the time asked for";
         out->decision = mem_zero(out->n + 1, sizeof *out->decision);
         out->texts = mem_zero(1, sizeof *out->texts);
-        qsort(g.record, (size_t)g.n, sizeof *g.record, by_move);
-        qsort(g.record, out->n, sizeof *g.record, by_time);
+        pick(&g, out->n, at_us);
         for (size_t i = 0; i < out->n; i++)
             tell(&g.record[i], g.net, rule ? rule->policy->name : NULL, &out->texts->of[i], &out->decision[i]);
     }

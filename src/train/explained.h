@@ -17,11 +17,14 @@ struct explained {
     struct explained_texts *texts;
 };
 
+enum { EXPLAINED_MOST = 0 };
+
 /* Runs the policy once with records, lists up to `max` of its decisions: all changes and vetoes when they fit, else
- * the ones that moved most.  rule: its proposal is shown beside each; NULL: none. */
+ * the ones that moved most, or with `at_us` those nearest to that time.  at_us: EXPLAINED_MOST, or a time of the test
+ * days.  rule: its proposal is shown beside each; NULL: none.  Errors: those of running; ERR_RANGE for another time. */
 NODISCARD enum err_code explained_make(const struct world *w, const struct chance *c, const struct contender *who,
-                                       const struct policy_use *rule, size_t max, struct explained *out,
-                                       struct err *e);
+                                       const struct policy_use *rule, size_t max, int64_t at_us,
+                                       struct explained *out, struct err *e);
 void explained_fini(struct explained *x); /* safe on a zeroed one */
 
 #endif

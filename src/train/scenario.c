@@ -71,7 +71,7 @@ static const struct opt_table chance_table =
     OPT_TABLE("chance", struct scenario_chance, chance_rows, "Start-up times, failures, noise and incidents.");
 
 static const struct opt_row generator_rows[] = {
-    OPT_STRING(struct scenario_generator, kind, "kind", NULL, "name of a demand generator, in place of history"),
+    OPT_STRING(struct scenario_generator, kind, "kind", NULL, "in place of history: diurnal (daily rhythm, unforeseen bursts) or scheduled (and bursts on the hour)"),
     OPT_INT(struct scenario_generator, days, "days", "21", "1", "400", "length", .unit = "days"),
     OPT_INT(struct scenario_generator, seed, "seed", "1", "0", "1000000000", "seed of the generator"),
 };
@@ -153,13 +153,31 @@ void scenario_init(struct scenario *sc)
     sc->config_hash = 0;
 }
 
-enum err_code scenario_load(struct scenario *sc, const char *path, char *const *sets, size_t n_sets,
-                            struct err *e)
+static enum err_code read_sets(struct scenario *sc, char *const *sets, size_t n_sets, struct opt_sources *src,
+                               struct err *e)
 {
-    enum err_code rc = opt_load(&scenario_table, sc, path, sets, n_sets, NULL, e);
-    sc->path = NULL;
+    for (size_t i = 0; i < n_sets; i++)
+        if (opt_set(&scenario_table, sc, sets[i], src, e)) {
+            if (e)
+                e->code = ERR_USAGE;
+            return ERR_USAGE;
+        }
+    return ERR_OK;
+}
+
+enum err_code scenario_load_over(struct scenario *sc, const char *path, const char *over, char *const *sets,
+                                 size_t n_sets, struct opt_sources *src, struct err *e)
+{
+    scenario_init(sc);
+    enum err_code rc = path ? opt_read_file(&scenario_table, sc, path, src, e) : ERR_OK;
+    if (!rc && over)
+        rc = opt_read_file(&scenario_table, sc, over, src, e);
+    if (!rc)
+        rc = read_sets(sc, sets, n_sets, src, e);
     if (rc)
         return rc;
+    if (opt_finish(&scenario_table, sc, e))
+        return err_wrap(e, "%s", path ? path : "scenario");
     sc->path = path ? mem_strdup(path) : NULL;
     struct hash h = hash_init(0);
     opt_hash(&scenario_table, sc, &h);
@@ -169,6 +187,12 @@ enum err_code scenario_load(struct scenario *sc, const char *path, char *const *
         expand_data(&sc->history.paths.items[i]);
     expand_data(&sc->service.curve);
     return ERR_OK;
+}
+
+enum err_code scenario_load(struct scenario *sc, const char *path, char *const *sets, size_t n_sets,
+                            struct err *e)
+{
+    return scenario_load_over(sc, path, NULL, sets, n_sets, NULL, e);
 }
 
 void scenario_fini(struct scenario *sc)

@@ -70,6 +70,10 @@ extern const struct opt_table scenario_table;
  * Errors: ERR_PARSE, ERR_RANGE, ERR_MISSING with file, line and key.  Release with scenario_fini() in any case. */
 NODISCARD enum err_code scenario_load(struct scenario *sc, const char *path, char *const *sets, size_t n_sets,
                                       struct err *e);
+/* The same with a second file over the first: `-c FILE`, NULL for none.  Relative names in it are relative to the
+ * scenario's folder.  A wrong --set is ERR_USAGE.  src may be NULL; see opt.h. */
+NODISCARD enum err_code scenario_load_over(struct scenario *sc, const char *path, const char *over, char *const *sets,
+                                           size_t n_sets, struct opt_sources *src, struct err *e);
 void scenario_init(struct scenario *sc); /* defaults only */
 void scenario_fini(struct scenario *sc);
 

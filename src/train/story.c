@@ -253,7 +253,7 @@ enum err_code story_write(const struct world *w, const struct evaluate_result *r
             proposal = &r->contender[i];
     if (!rc && proposal)
         rc = explained_make(w, r->chance[0], proposal, r->hpa >= 0 ? &r->contender[r->hpa].use : NULL,
-                            REPORT_DECISIONS_MAX, &s->explained, e);
+                            REPORT_DECISIONS_MAX, EXPLAINED_MOST, &s->explained, e);
     if (rc) {
         story_fini(s);
         return err_wrap(e, "report");
