@@ -19,7 +19,7 @@
 static const char demo_yaml[] =
     "name: demo\n"
     "generator:\n"
-    "  kind: diurnal\n"
+    "  kind: scheduled\n"
     "  days: 24\n"
     "  seed: 7\n"
     "peak_units: 40\n"
@@ -120,7 +120,7 @@ static enum err_code run(struct cli_ctx *c, struct err *e)
         return err_sys(e, errno, "create a folder in /tmp");
     (void)snprintf(policy_path, sizeof policy_path, "%s/learned.safetensors", dir);
     signal_catch();
-    stage(c, since_us, "24 days of made-up demand, 15 s steps");
+    stage(c, since_us, "24 days of made-up demand in steps of 15 s: a daily rhythm, jobs on the hour, unforeseen bursts");
     enum err_code rc = load_demo(c, &cw, e);
     if (!rc)
         rc = tell_story(c, &cw, policy_path, report_path, since_us, e);

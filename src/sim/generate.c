@@ -27,6 +27,8 @@ struct generate_cfg generate_cfg_default(void)
         .burst_height_max = 1.5,
         .burst_rise_s = 90,
         .burst_mean_s = 900,
+        .hourly_height = 0,
+        .hourly_len_s = 240,
         .poisson = false,
     };
 }
@@ -50,6 +52,8 @@ static enum err_code check_generate(const struct generate_cfg *c, int64_t n, str
         {"burst_height_max", c->burst_height_max, c->burst_height_min, 100},
         {"burst_rise_s", c->burst_rise_s, 1, 3600},
         {"burst_mean_s", c->burst_mean_s, 1, 86400},
+        {"hourly_height", c->hourly_height, 0, 100},
+        {"hourly_len_s", c->hourly_len_s, 0, 3600},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
         if (!(rows[i].v >= rows[i].lo && rows[i].v <= rows[i].hi))
@@ -121,10 +125,23 @@ static double burst_shape(double t, double rise, double plateau)
     return fmax(0, 1 - (t - rise - plateau) / (2 * rise));
 }
 
+/* One burst from `at` seconds on, `height` times the level it starts from. */
+static void add_burst(const struct generate_cfg *c, int64_t n, float *demand, double at,
+                      double height, double plateau)
+{
+    double dt = (double)c->step_us / US_PER_S;
+    int64_t first = (int64_t)(at / dt);
+    int64_t last = (int64_t)((at + 3 * c->burst_rise_s + plateau) / dt) + 1;
+    double base = (double)demand[first];
+    for (int64_t i = first; i < n && i <= last; i++)
+        demand[i] +=
+            (float)(height * base * burst_shape((double)i * dt - at, c->burst_rise_s, plateau));
+}
+
 static void add_bursts(const struct generate_cfg *c, uint64_t seed, int64_t n, float *demand)
 {
     struct rng r = rng_stream(seed, "bursts");
-    double dt = (double)c->step_us / US_PER_S, at = 0, end = (double)n * dt;
+    double at = 0, end = (double)n * (double)c->step_us / US_PER_S;
     for (int k = 0; k < BURSTS_MAX && c->bursts_per_day > 0; k++) {
         at += rng_exponential(&r) * 86400 / c->bursts_per_day;
         double height =
@@ -132,13 +149,16 @@ static void add_bursts(const struct generate_cfg *c, uint64_t seed, int64_t n, f
         double plateau = rng_exponential(&r) * c->burst_mean_s;
         if (at >= end)
             return;
-        int64_t first = (int64_t)(at / dt);
-        int64_t last = (int64_t)((at + 3 * c->burst_rise_s + plateau) / dt) + 1;
-        double base = (double)demand[first];
-        for (int64_t i = first; i < n && i <= last; i++)
-            demand[i] +=
-                (float)(height * base * burst_shape((double)i * dt - at, c->burst_rise_s, plateau));
+        add_burst(c, n, demand, at, height, plateau);
     }
+}
+
+static void add_hourly(const struct generate_cfg *c, uint64_t seed, int64_t n, float *demand)
+{
+    struct rng r = rng_stream(seed, "hourly");
+    double end = (double)n * (double)c->step_us / US_PER_S;
+    for (double at = 0; c->hourly_height > 0 && at < end; at += 3600)
+        add_burst(c, n, demand, at, c->hourly_height * (2 + 2 * rng_unit(&r)) / 3, c->hourly_len_s);
 }
 
 /* Knuth's product for small means, rounded normal above 60 (skewness below 0.13). */
@@ -160,6 +180,7 @@ enum err_code generate_demand(const struct generate_cfg *cfg, uint64_t seed, int
     if (rc)
         return rc;
     fill_level(cfg, seed, n, demand);
+    add_hourly(cfg, seed, n, demand);
     add_bursts(cfg, seed, n, demand);
     if (!cfg->poisson)
         return ERR_OK;

@@ -17,6 +17,7 @@
  *   wander  exp(s x - s^2/2), x an hourly first-order autoregression with unit variance
  *   bursts  start as a Poisson process; add height * level, height uniform; rise linearly within
  *           burst_rise_s, last an exponential time, fall within twice the rise
+ *   hourly  the same shape at every full hour, height drawn between 2/3 and 4/3 of hourly_height
  *   counts  Poisson(level * dt) / dt, when `poisson` */
 struct generate_cfg {
     int64_t start_us, step_us;
@@ -26,6 +27,8 @@ struct generate_cfg {
     double bursts_per_day;
     double burst_height_min, burst_height_max; /* of the level */
     double burst_rise_s, burst_mean_s;
+    double hourly_height; /* burst at every full hour (scheduled jobs), of the level, +- a third; 0: none */
+    double hourly_len_s;
     bool poisson;
 };
 

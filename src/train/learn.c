@@ -30,6 +30,7 @@ struct learn {
     struct capacity_config cfg;
     struct capacity_env *env;
     struct ppo *ppo;
+    float bias[CAPACITY_ACTIONS]; /* of the first policy */
     int64_t started_us, started_steps;
 };
 
@@ -245,11 +246,10 @@ static double start_price(const struct learn *l)
     return lambda / reference_units;
 }
 
-static struct ppo_cfg ppo_cfg_of(const struct learn *l)
+static struct ppo_cfg ppo_cfg_of(struct learn *l)
 {
     struct ppo_cfg c = ppo_cfg_default();
     const struct learn_opts *o = l->o;
-    static float bias[CAPACITY_ACTIONS];
     c.shape = (enum nn_shape)o->shape;
     c.n_steps = LANE_STEPS;
     c.total_steps = o->steps;
@@ -269,8 +269,8 @@ static struct ppo_cfg ppo_cfg_of(const struct learn *l)
     c.dual_max = c.dual_init * 30;
     c.seed = o->seed;
     c.n_threads = o->threads;
-    bias[CAPACITY_ACTION_HOLD] = l->o->base == PPO_BASE_NONE ? 1 : 2; /* start near "as the base says" */
-    c.logit_bias = bias;
+    l->bias[CAPACITY_ACTION_HOLD] = o->base == PPO_BASE_NONE ? 1 : 2; /* start near "as the base says" */
+    c.logit_bias = l->bias;
     return c;
 }
 

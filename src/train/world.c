@@ -206,12 +206,18 @@ static enum err_code from_generator(struct world *w, struct err *e)
 {
     const struct scenario *sc = w->scenario;
     int64_t n = sc->generator.days * (US_PER_DAY / sc->step_us);
-    if (strcmp(sc->generator.kind, "diurnal") != 0)
-        return err_set(e, ERR_MISSING, "generator.kind: \"%s\" is unknown; there is \"diurnal\"", sc->generator.kind);
+    bool scheduled = strcmp(sc->generator.kind, "scheduled") == 0;
+    if (!scheduled && strcmp(sc->generator.kind, "diurnal") != 0)
+        return err_set(e, ERR_MISSING, "generator.kind: \"%s\" is unknown; there are \"diurnal\" and \"scheduled\"",
+                       sc->generator.kind);
     float *qps = try_zero((size_t)n, sizeof *qps);
     uint8_t *barred = try_zero((size_t)n, 1);
     struct generate_cfg g = generate_cfg_default();
     g.step_us = sc->step_us;
+    if (scheduled) { /* jobs that start on the hour, beside fewer unforeseen bursts */
+        g.hourly_height = 0.8;
+        g.bursts_per_day = 1;
+    }
     enum err_code rc = qps && barred ? generate_demand(&g, (uint64_t)sc->generator.seed, n, qps, e)
                                      : err_set(e, ERR_NOMEM, "demand of %lld steps", (long long)n);
     if (!rc)
