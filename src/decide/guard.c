@@ -445,7 +445,7 @@ static inline struct allow check_auditor(const struct ask *a)
     }
     return a->direction
                ? audit_words(a, a->direction > 0 ? why : R_NONE, hi, use, high_water(v, s) / cap)
-               : ALLOW(ANY_LO, hi, why, 0);
+               : ALLOW(ANY_LO, hi, R_NONE, 0); /* nothing was asked: no words, their numbers are not made */
 }
 
 /* Sizes under which a scale-in must not go. */

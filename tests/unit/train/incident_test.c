@@ -299,3 +299,19 @@ TEST(tenfold_load_within_a_minute_scales_out_at_once_within_the_rate_cap)
             replay_free(r);
         }
 }
+
+TEST(the_auditor_has_nothing_to_say_where_nothing_was_asked)
+{
+    struct replay *r = replay_new(&(struct replay_opts){INCIDENT_STARTS_FAIL, "predictive", .seed = 1});
+    int quiet = 0;
+    for (int32_t i = 0; i < r->n; i++) {
+        char text[256];
+        if (r->step[i].proposed != r->step[i].before)
+            continue;
+        guard_explain(&r->step[i].chain[GUARD_AUDITOR], text, sizeof text);
+        assert_string_equal(text, "auditor pass: nothing against it");
+        quiet++;
+    }
+    assert_true(quiet > 100);
+    replay_free(r);
+}
