@@ -1,9 +1,9 @@
-/* env_bench.c - environment steps per second on one core: simulator, observation, guard mask and commit of
- * capacity lanes, without a policy network.
+/* env_bench.c - environment steps per second on one core: simulator, observation, guard mask and
+ * commit of capacity lanes, without a policy network.
  *
- * Demand is generated, so no data is needed.  Every lane takes the action that a hash of (step, lane) points at
- * if the guard allows it, else it holds: it scales as often as the guard lets it, which is dearer than a
- * policy that mostly holds. */
+ * Demand is generated, so no data is needed.  Every lane takes the action that a hash of (step,
+ * lane) points at if the guard allows it, else it holds: it scales as often as the guard lets it,
+ * which is dearer than a policy that mostly holds. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -12,7 +12,13 @@
 #include "train/env.h"
 #include "train/tune.h"
 
-enum { LANES = 64, STEPS = 4000, REPEATS = 11, SEEDS = 2, SHARD = 4 /* lanes a trainer steps together */ };
+enum {
+    LANES = 64,
+    STEPS = 4000,
+    REPEATS = 11,
+    SEEDS = 2,
+    SHARD = 4 /* lanes a trainer steps together */
+};
 
 struct env_bench {
     struct scenario scenario;
@@ -55,8 +61,8 @@ static void setup(struct env_bench *b)
     b->venv.reset(b->env, 0, LANES, b->obs, b->mask);
 }
 
-/* The action that a hash points at; where the guard forbids it hold, and where even that is forbidden (a size forced
- * from outside) the first allowed. */
+/* The action that a hash points at; where the guard forbids it hold, and where even that is
+ * forbidden (a size forced from outside) the first allowed. */
 static int32_t pick(const uint8_t *mask, uint32_t hash)
 {
     int32_t a = (int32_t)(((uint64_t)(hash * 2654435761u) * CAPACITY_ACTIONS) >> 32);
@@ -76,7 +82,8 @@ static double run_steps(void *arg)
     for (int t = 0; t < STEPS; t++)
         for (int lane = 0; lane < LANES; lane += SHARD) {
             for (int i = lane; i < lane + SHARD; i++)
-                b->action[i] = pick(b->mask + (size_t)i * CAPACITY_ACTIONS, (uint32_t)(t * LANES + i));
+                b->action[i] =
+                    pick(b->mask + (size_t)i * CAPACITY_ACTIONS, (uint32_t)(t * LANES + i));
             b->venv.step(b->env, lane, lane + SHARD, b->action, &out);
             b->sum += (double)b->reward[lane];
         }

@@ -1,9 +1,9 @@
 /* train_bench.c - a replay and the training loop, whole.
  *
- *     replay_90d_s                     seconds for 518,400 steps under hpa through run_policy, forecasts made beforehand
- *     ppo_end_to_end_per_s             environment steps per second of ppo_train on capacity lanes: simulator, observation,
- *                                      mask, policy, advantages, 4 epochs of updates; shared trunk, no base policy
- *     ppo_end_to_end_2_threads_per_s   the same on two threads
+ *     replay_90d_s                     seconds for 518,400 steps under hpa through run_policy,
+ * forecasts made beforehand ppo_end_to_end_per_s             environment steps per second of
+ * ppo_train on capacity lanes: simulator, observation, mask, policy, advantages, 4 epochs of
+ * updates; shared trunk, no base policy ppo_end_to_end_2_threads_per_s   the same on two threads
  * Demand is generated, so no data is needed. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,15 @@
 #include "train/env.h"
 #include "train/tune.h"
 
-enum { REPLAY_DAYS = 90, TRAIN_DAYS = 21, LANES = 64, LANE_STEPS = 32, SEEDS = 2, BATCHES = 30, REPEATS = 9 };
+enum {
+    REPLAY_DAYS = 90,
+    TRAIN_DAYS = 21,
+    LANES = 64,
+    LANE_STEPS = 32,
+    SEEDS = 2,
+    BATCHES = 30,
+    REPEATS = 9
+};
 
 struct train_bench {
     struct scenario scenario;

@@ -1,10 +1,10 @@
 /* env.c - lanes of capacity environments.
  *
- * A step touches about 1.5 KB of a lane.  Kept together in one struct per lane that would be spread over 60 KB, for the
- * simulator and the decision reserve room for 4096 units and for every policy's memory; a few dozen
- * lanes would then miss the caches and the TLB at each step.  So each part has an array of its own: `lane` and
- * `sim` are packed, `state` is as large as decide/ needs it.  The configuration is one for all lanes, unless
- * an outlook gives each its own network workspace. */
+ * A step touches about 1.5 KB of a lane.  Kept together in one struct per lane that would be spread
+ * over 60 KB, for the simulator and the decision reserve room for 4096 units and for every policy's
+ * memory; a few dozen lanes would then miss the caches and the TLB at each step.  So each part has
+ * an array of its own: `lane` and `sim` are packed, `state` is as large as decide/ needs it.  The
+ * configuration is one for all lanes, unless an outlook gives each its own network workspace. */
 #include "train/env.h"
 
 #include <math.h>
@@ -79,8 +79,8 @@ static void show(const struct capacity_env *env, struct lane *l, float *obs, uin
     capacity_mask(l->cfg, &l->core.view, l->state, mask, l->core.units);
 }
 
-static void advance(const struct capacity_env *env, struct lane *l, int proposed, struct capsim_out *out,
-                    int *change)
+static void advance(const struct capacity_env *env, struct lane *l, int proposed,
+                    struct capsim_out *out, int *change)
 {
     struct capacity_plan plan;
     capacity_commit(l->cfg, &l->core.view, l->state, proposed, &plan, NULL);
@@ -106,7 +106,8 @@ static void start_episode(const struct capacity_env *env, struct lane *l)
     c->view.forecast = *chance_forecast(env->chance[c->chance], env->w, start);
     for (int i = 0; i < WARM_STEPS; i++) {
         observe(env, l, NULL);
-        int units = l->state->base_units >= 0 ? l->state->base_units : run_start_units(env->w, l->sim->step);
+        int units = l->state->base_units >= 0 ? l->state->base_units
+                                              : run_start_units(env->w, l->sim->step);
         advance(env, l, units, &out, &change);
     }
 }
@@ -116,21 +117,23 @@ static void venv_reset(void *arg, int lane_begin, int lane_end, float *obs, uint
     struct capacity_env *env = arg;
     for (int i = lane_begin; i < lane_end; i++) {
         start_episode(env, &env->lane[i]);
-        show(env, &env->lane[i], obs + (size_t)i * CAPACITY_OBS, mask + (size_t)i * CAPACITY_ACTIONS);
+        show(env, &env->lane[i], obs + (size_t)i * CAPACITY_OBS,
+             mask + (size_t)i * CAPACITY_ACTIONS);
     }
 }
 
-static void score(const struct capacity_env *env, struct lane *l, const struct capsim_out *out, int change,
-                  float *reward, float *cost)
+static void score(const struct capacity_env *env, struct lane *l, const struct capsim_out *out,
+                  int change, float *reward, float *cost)
 {
-    struct reward_terms t = reward_of(&env->o.weights, &(struct reward_input){
-                                                           .p99_ms = (double)out->p99_ms,
-                                                           .target_ms = env->w->sim.spec.slo_p99_ms,
-                                                           .units = out->units_billed,
-                                                           .price_usd_h = env->w->sim.spec.price_usd_h,
-                                                           .price_ref_usd_h = env->w->price_ref_usd_h,
-                                                           .change = change,
-                                                       });
+    struct reward_terms t =
+        reward_of(&env->o.weights, &(struct reward_input){
+                                       .p99_ms = (double)out->p99_ms,
+                                       .target_ms = env->w->sim.spec.slo_p99_ms,
+                                       .units = out->units_billed,
+                                       .price_usd_h = env->w->sim.spec.price_usd_h,
+                                       .price_ref_usd_h = env->w->price_ref_usd_h,
+                                       .change = change,
+                                   });
     t.latency *= l->core.weight_latency;
     l->core.terms.latency += t.latency;
     l->core.terms.cost += t.cost;
@@ -173,17 +176,20 @@ static void venv_step(void *arg, int lane_begin, int lane_end, const int32_t *ac
     }
 }
 
-/* ---- checkpoint ------------------------------------------------------------------------------- */
+/* ---- checkpoint -------------------------------------------------------------------------------
+ */
 
-/* Blob: version, hash of what follows, then per lane: core, simulator bytes, packed decision state.  Native layout.
- * Forecast and calendar follow from seed and step: they are left out, so no padding of theirs gets into the file. */
+/* Blob: version, hash of what follows, then per lane: core, simulator bytes, packed decision state.
+ * Native layout. Forecast and calendar follow from seed and step: they are left out, so no padding
+ * of theirs gets into the file. */
 struct blob_header {
     uint64_t version, hash;
 };
 
 static size_t lane_bytes(const struct capacity_env *env)
 {
-    return sizeof(struct lane_core) + capsim_bytes(&env->w->sim) + capacity_state_pack_size(env->lane[0].cfg);
+    return sizeof(struct lane_core) + capsim_bytes(&env->w->sim) +
+           capacity_state_pack_size(env->lane[0].cfg);
 }
 
 static size_t venv_save(const void *arg, void *buf, size_t cap)
@@ -209,14 +215,16 @@ static size_t venv_save(const void *arg, void *buf, size_t cap)
     return need;
 }
 
-static bool core_sane(const struct capacity_env *env, const struct lane_core *c, const struct capsim *sim)
+static bool core_sane(const struct capacity_env *env, const struct lane_core *c,
+                      const struct capsim *sim)
 {
-    return c->chance >= 0 && c->chance < env->n_chances && c->left > 0 && c->left <= env->o.episode_steps &&
-           sim->step >= 0 && sim->step < env->o.to && sim->step + c->left <= env->o.to &&
-           sim->seed == env->chance[c->chance]->seed;
+    return c->chance >= 0 && c->chance < env->n_chances && c->left > 0 &&
+           c->left <= env->o.episode_steps && sim->step >= 0 && sim->step < env->o.to &&
+           sim->step + c->left <= env->o.to && sim->seed == env->chance[c->chance]->seed;
 }
 
-static bool units_sane(const struct capacity_env *env, const struct capsim *sim, const struct capacity_view *v)
+static bool units_sane(const struct capacity_env *env, const struct capsim *sim,
+                       const struct capacity_view *v)
 {
     const struct capsim_world *w = &env->w->sim;
     int requested = 0, warming = 0;
@@ -232,10 +240,11 @@ static bool units_sane(const struct capacity_env *env, const struct capsim *sim,
         requested += __builtin_popcountll(g->requested);
         warming += __builtin_popcountll(g->warming);
     }
-    return sim->units_requested == requested && sim->units_warming == warming && sim->units_failed >= 0 &&
-           sim->units_ready >= 0 && sim->units_ready + sim->units_failed + warming == requested &&
-           v->units_requested == requested && v->units_warming == warming && v->units_ready == sim->units_ready &&
-           v->units_failed == sim->units_failed;
+    return sim->units_requested == requested && sim->units_warming == warming &&
+           sim->units_failed >= 0 && sim->units_ready >= 0 &&
+           sim->units_ready + sim->units_failed + warming == requested &&
+           v->units_requested == requested && v->units_warming == warming &&
+           v->units_ready == sim->units_ready && v->units_failed == sim->units_failed;
 }
 
 static bool queue_sane(const struct capsim *sim)
@@ -246,10 +255,11 @@ static bool queue_sane(const struct capsim *sim)
     return ok;
 }
 
-/* Chance, time and what a lane indexes with follow from its seed and step: they must be what a fresh lane there
- * has.  *fresh is scratch; calendar and forecast are taken anew, and nobody claims anything in training. */
-static bool sim_sane(const struct capacity_env *env, const struct chance *chance, const struct capsim *sim,
-                     struct capacity_view *v, struct capsim *fresh)
+/* Chance, time and what a lane indexes with follow from its seed and step: they must be what a
+ * fresh lane there has.  *fresh is scratch; calendar and forecast are taken anew, and nobody claims
+ * anything in training. */
+static bool sim_sane(const struct capacity_env *env, const struct chance *chance,
+                     const struct capsim *sim, struct capacity_view *v, struct capsim *fresh)
 {
     const size_t noise = offsetof(struct capsim, ar_sum), noise_end = offsetof(struct capsim, step);
     struct capacity_view at;
@@ -260,16 +270,17 @@ static bool sim_sane(const struct capacity_env *env, const struct chance *chance
     capsim_reset(fresh, &env->w->sim, &env->w->trace, sim->seed, sim->step, 0, &at);
     v->when = at.when;
     memcpy(&cold, &sim->window_cold, 1);
-    return cold <= 1 && memcmp((const char *)sim + noise, (const char *)fresh + noise, noise_end - noise) == 0 &&
+    return cold <= 1 &&
+           memcmp((const char *)sim + noise, (const char *)fresh + noise, noise_end - noise) == 0 &&
            sim->slot == fresh->slot && sim->slot_steps_in == fresh->slot_steps_in &&
            sim->fail_phase == fresh->fail_phase && sim->faults == fresh->faults &&
            sim->fault_step == fresh->fault_step && sim->key_noise == fresh->key_noise &&
-           sim->key_fail == fresh->key_fail && sim->key_start == fresh->key_start && v->now_us == at.now_us &&
-           units_sane(env, sim, v) && queue_sane(sim);
+           sim->key_fail == fresh->key_fail && sim->key_start == fresh->key_start &&
+           v->now_us == at.now_us && units_sane(env, sim, v) && queue_sane(sim);
 }
 
-static enum err_code load_lane(struct capacity_env *env, int i, const unsigned char *p, struct capsim *fresh,
-                               struct err *e)
+static enum err_code load_lane(struct capacity_env *env, int i, const unsigned char *p,
+                               struct capsim *fresh, struct err *e)
 {
     struct lane *l = &env->lane[i];
     size_t n_sim = capsim_bytes(&env->w->sim);
@@ -278,8 +289,8 @@ static enum err_code load_lane(struct capacity_env *env, int i, const unsigned c
     if (!core_sane(env, &l->core, l->sim) ||
         !sim_sane(env, env->chance[l->core.chance], l->sim, &l->core.view, fresh))
         return err_set(e, ERR_PARSE, "environment state of lane %d is damaged", i);
-    enum err_code rc = capacity_state_unpack(l->cfg, p + sizeof l->core + n_sim, capacity_state_pack_size(l->cfg),
-                                             l->state, e);
+    enum err_code rc = capacity_state_unpack(l->cfg, p + sizeof l->core + n_sim,
+                                             capacity_state_pack_size(l->cfg), l->state, e);
     return rc ? err_wrap(e, "lane %d", i) : ERR_OK;
 }
 
@@ -304,7 +315,8 @@ static enum err_code venv_load(void *arg, const void *buf, size_t n, struct err 
     return rc;
 }
 
-/* ---- making ----------------------------------------------------------------------------------- */
+/* ---- making -----------------------------------------------------------------------------------
+ */
 
 static enum err_code lane_init(struct capacity_env *env, int i, struct err *e)
 {
@@ -347,16 +359,18 @@ enum err_code capacity_env_new(const struct world *w, struct chance *const *chan
                                struct capacity_env **out, struct err *e)
 {
     struct capacity_env *env = mem_zero(1, sizeof *env);
-    *env = (struct capacity_env){.w = w, .chance = chance, .n_chances = n_chances, .o = *o, .cfg = *cfg};
+    *env = (struct capacity_env){
+        .w = w, .chance = chance, .n_chances = n_chances, .o = *o, .cfg = *cfg};
     if (env->o.episode_steps <= 0)
         env->o.episode_steps = world_steps_per_day(w);
     int32_t room = o->to - o->from - WARM_STEPS - 1;
     if (env->o.episode_steps > room / 2) /* a short history: episodes shrink, starts stay varied */
         env->o.episode_steps = room / 2;
-    if (o->n_lanes < 1 || n_chances < 1 || o->from < 0 || o->to > w->train_end || env->o.episode_steps < 16) {
+    if (o->n_lanes < 1 || n_chances < 1 || o->from < 0 || o->to > w->train_end ||
+        env->o.episode_steps < 16) {
         mem_free(env);
-        return err_set(e, ERR_RANGE, "%d lanes, %d seeds, steps %d to %d: too little to learn from", o->n_lanes,
-                       n_chances, o->from, o->to);
+        return err_set(e, ERR_RANGE, "%d lanes, %d seeds, steps %d to %d: too little to learn from",
+                       o->n_lanes, n_chances, o->from, o->to);
     }
     enum err_code rc = lanes_new(env, e);
     if (rc) {

@@ -1,5 +1,5 @@
-/* env_lanes_test.c - random worlds under random allowed actions: what is offered is executed, nothing leaves its range,
- * and a lane saved anywhere goes on from there. */
+/* env_lanes_test.c - random worlds under random allowed actions: what is offered is executed,
+ * nothing leaves its range, and a lane saved anywhere goes on from there. */
 #include "tests/unit/train/world_fixture.h"
 #include "train/env.h"
 
@@ -97,12 +97,15 @@ TEST(an_offered_action_is_executed_as_offered)
             choose(a, &rng);
             step(a);
             for (int i = 0; i < LANES; i++) {
-                const float *obs = (a->end[i] == RL_RUNNING ? a->obs : a->final_obs) + i * CAPACITY_OBS;
-                int change = size_of(a, obs) - before[i], shift = a->action[i] - CAPACITY_ACTION_HOLD;
+                const float *obs =
+                    (a->end[i] == RL_RUNNING ? a->obs : a->final_obs) + i * CAPACITY_OBS;
+                int change = size_of(a, obs) - before[i],
+                    shift = a->action[i] - CAPACITY_ACTION_HOLD;
                 int unit = a->cfg.step_units;
                 bool as_said = change == shift * unit || (shift == 3 && change == 4 * unit);
                 if (!as_said && offered[i] > 1)
-                    fail_msg("world %d step %d: action %d moved %d units", k, t, a->action[i], change);
+                    fail_msg("world %d step %d: action %d moved %d units", k, t, a->action[i],
+                             change);
                 moved += change != 0;
             }
         }
@@ -129,7 +132,8 @@ TEST(observations_rewards_and_costs_stay_in_range)
                     if (!(x >= info->lo && x <= info->hi))
                         fail_msg("world %d step %d: %s is %g", k, t, info->name, (double)x);
                 }
-                assert_true(a->reward[i] <= 0 && isfinite(a->reward[i])); /* slo weights: nothing is earned */
+                assert_true(a->reward[i] <= 0 &&
+                            isfinite(a->reward[i])); /* slo weights: nothing is earned */
                 assert_true(a->cost[i] >= 0 && a->cost[i] <= 2.01f);
                 assert_true(a->end[i] == RL_RUNNING || a->end[i] == RL_TRUNCATED);
             }

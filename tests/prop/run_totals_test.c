@@ -1,4 +1,5 @@
-/* run_totals_test.c - what holds for every policy in every world: sums, bounds, common chance, more units miss less. */
+/* run_totals_test.c - what holds for every policy in every world: sums, bounds, common chance, more
+ * units miss less. */
 #include "tests/unit/train/world_fixture.h"
 
 enum { WORLDS = 12, STEPS = 1500 };
@@ -10,18 +11,21 @@ struct any_world {
     int barred;
 };
 
-/* A world with random limits, noise, starts, gaps and load; now and then hopelessly overloaded or idle. */
+/* A world with random limits, noise, starts, gaps and load; now and then hopelessly overloaded or
+ * idle. */
 static void any_world_init(struct any_world *a, struct rng *rng)
 {
     float demand[STEPS];
     uint8_t barred[STEPS] = {0};
     small_scenario(&a->sc);
     a->sc.service.units_max = 1 + (int)rng_below(rng, 80);
-    a->sc.service.units_min = (int)rng_below(rng, 3) < a->sc.service.units_max ? (int)rng_below(rng, 2) : 0;
+    a->sc.service.units_min =
+        (int)rng_below(rng, 3) < a->sc.service.units_max ? (int)rng_below(rng, 2) : 0;
     a->sc.chance.noise_frac = 0.4 * rng_unit(rng);
     a->sc.chance.unavailable_frac = 0.1 * rng_unit(rng);
     a->sc.chance.start_min_us = (int64_t)rng_below(rng, 200) * US_PER_S;
-    a->sc.chance.start_max_us = a->sc.chance.start_min_us + (1 + (int64_t)rng_below(rng, 200)) * US_PER_S;
+    a->sc.chance.start_max_us =
+        a->sc.chance.start_min_us + (1 + (int64_t)rng_below(rng, 200)) * US_PER_S;
     float level = WORLD_UNIT_QPS * (float)a->sc.service.units_max * (float)(1.3 * rng_unit(rng));
     for (int i = 0; i < STEPS; i++) {
         if (rng_below(rng, 200) == 0)
@@ -52,11 +56,13 @@ static void look(void *ctx, const struct run_look *l)
     b->lo = l->plan->units < b->lo ? l->plan->units : b->lo;
     b->hi = l->plan->units > b->hi ? l->plan->units : b->hi;
     b->n++;
-    assert_int_equal(l->view->units_requested, l->view->units_ready + l->view->units_warming + l->view->units_failed);
+    assert_int_equal(l->view->units_requested,
+                     l->view->units_ready + l->view->units_warming + l->view->units_failed);
     assert_int_equal(l->out->units_billed, l->plan->units);
 }
 
-static void run_named(const struct any_world *a, const char *text, struct bounds *b, struct run_result *r)
+static void run_named(const struct any_world *a, const char *text, struct bounds *b,
+                      struct run_result *r)
 {
     struct err e;
     struct capacity_config cfg;
@@ -71,8 +77,9 @@ static void run_named(const struct any_world *a, const char *text, struct bounds
     assert_ok(run_policy(a->w, a->c, &cfg, &o, r, &e), &e);
 }
 
-static const char *const policies[] = {"static",    "threshold",  "threshold+guard", "hpa",       "hpa+guard",
-                                       "queue",     "predictive", "mpc",             "mpc-guard", "foresight"};
+static const char *const policies[] = {"static",    "threshold", "threshold+guard", "hpa",
+                                       "hpa+guard", "queue",     "predictive",      "mpc",
+                                       "mpc-guard", "foresight"};
 
 TEST(sums_add_up_and_stay_within_bounds_for_every_policy)
 {
@@ -143,7 +150,8 @@ TEST(the_same_run_twice_is_the_same_run)
     mem_free(x);
 }
 
-/* Slots fail and are filled from the lowest up, so a larger constant size has every unit of the smaller one. */
+/* Slots fail and are filled from the lowest up, so a larger constant size has every unit of the
+ * smaller one. */
 TEST(a_larger_constant_size_never_misses_more)
 {
     struct rng rng = rng_stream(test_seed(), "sizes");
@@ -158,7 +166,8 @@ TEST(a_larger_constant_size_never_misses_more)
         o.schedule = plan;
         int64_t before = INT64_MAX;
         double cost = -1;
-        for (int units = 0; units <= a.sc.service.units_max; units += 1 + (int)a.sc.service.units_max / 12) {
+        for (int units = 0; units <= a.sc.service.units_max;
+             units += 1 + (int)a.sc.service.units_max / 12) {
             for (int i = 0; i < STEPS; i++)
                 plan[i] = (int16_t)units;
             assert_ok(run_policy(a.w, a.c, NULL, &o, r, &e), &e);

@@ -97,7 +97,8 @@ TEST(a_curve_that_is_no_curve_is_refused)
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct latency_model m = {0};
         struct err e;
-        enum err_code rc = curve_load(write_curve(cases[i].text, strlen(cases[i].text)), 8, 200, &m, &e);
+        enum err_code rc =
+            curve_load(write_curve(cases[i].text, strlen(cases[i].text)), 8, 200, &m, &e);
         if (rc == ERR_OK || !strstr(e.msg, cases[i].what))
             fail_msg("case %zu: %s: %s", i, err_code_text(rc), rc ? e.msg : "");
     }

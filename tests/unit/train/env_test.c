@@ -1,4 +1,5 @@
-/* env_test.c - lanes: independent, exactly saved, the same whatever the sharding; what a step is worth. */
+/* env_test.c - lanes: independent, exactly saved, the same whatever the sharding; what a step is
+ * worth. */
 #include "base/hash.h"
 #include "tests/unit/train/world_fixture.h"
 #include "train/env.h"
@@ -175,7 +176,8 @@ TEST(an_action_moves_its_own_lane_only)
         step_range(a, 0, LANES);
         step_range(b, 0, LANES);
         for (int i = 0; i < LANES; i++) {
-            bool same = memcmp(a->obs + i * CAPACITY_OBS, b->obs + i * CAPACITY_OBS, CAPACITY_OBS * sizeof(float)) == 0;
+            bool same = memcmp(a->obs + i * CAPACITY_OBS, b->obs + i * CAPACITY_OBS,
+                               CAPACITY_OBS * sizeof(float)) == 0;
             differ += i == 2 && !same;
             assert_true(same || i == 2);
         }
@@ -196,7 +198,8 @@ TEST(lanes_differ_in_days_seeds_and_weights)
             assert_true(weight >= 0.49f && weight <= 2.01f);
             weighted += weight != 1;
             for (int j = 0; j < i; j++)
-                assert_true(memcmp(f->obs + i * CAPACITY_OBS, f->obs + j * CAPACITY_OBS, CAPACITY_OBS * sizeof(float)) != 0);
+                assert_true(memcmp(f->obs + i * CAPACITY_OBS, f->obs + j * CAPACITY_OBS,
+                                   CAPACITY_OBS * sizeof(float)) != 0);
         }
     }
     assert_in_range(weighted, 3 * n / 10, 7 * n / 10); /* in half of the episodes */
@@ -220,7 +223,8 @@ TEST(an_episode_is_truncated_and_the_next_one_begins)
     run_steps(f, 299, 1, LANES, unused);
     for (int i = 0; i < LANES; i++) {
         assert_int_equal(f->end[i], RL_TRUNCATED);
-        assert_true(memcmp(f->obs + i * CAPACITY_OBS, f->final_obs + i * CAPACITY_OBS, CAPACITY_OBS * sizeof(float)) != 0);
+        assert_true(memcmp(f->obs + i * CAPACITY_OBS, f->final_obs + i * CAPACITY_OBS,
+                           CAPACITY_OBS * sizeof(float)) != 0);
         /* the next one has been running for an hour under a plain rule: its averages are in use */
         assert_true(f->obs[i * CAPACITY_OBS + OBS_USE_LEVEL] > 0);
         assert_near((double)f->obs[i * CAPACITY_OBS + OBS_NO_LOAD], 0, 0, 0);
@@ -248,14 +252,16 @@ TEST(every_observation_is_in_range_and_something_is_always_allowed)
                 float x = f->obs[i * CAPACITY_OBS + k];
                 const struct observation_info *info = observation_get((enum observation)k);
                 if (!(x >= info->lo && x <= info->hi))
-                    fail_msg("%s is %g, outside %g..%g", info->name, (double)x, (double)info->lo, (double)info->hi);
+                    fail_msg("%s is %g, outside %g..%g", info->name, (double)x, (double)info->lo,
+                             (double)info->hi);
             }
         }
     }
     fixture_free(f);
 }
 
-/* ---- what a step is worth --------------------------------------------------------------------- */
+/* ---- what a step is worth ---------------------------------------------------------------------
+ */
 
 TEST(rewards_and_costs_add_up_to_the_terms)
 {
@@ -306,7 +312,8 @@ TEST(barred_steps_neither_reward_nor_cost)
     fixture_free(f);
 }
 
-/* ---- checkpoints ------------------------------------------------------------------------------ */
+/* ---- checkpoints ------------------------------------------------------------------------------
+ */
 
 static unsigned char *save(struct env_fixture *f, size_t *n)
 {
@@ -421,7 +428,8 @@ TEST(states_of_other_lanes_or_policies_are_refused)
     fixture_free(b);
 }
 
-/* ---- limits ----------------------------------------------------------------------------------- */
+/* ---- limits -----------------------------------------------------------------------------------
+ */
 
 TEST(an_environment_needs_lanes_seeds_and_a_training_part)
 {
@@ -430,15 +438,20 @@ TEST(an_environment_needs_lanes_seeds_and_a_training_part)
     struct capacity_env *env;
     struct capacity_env_opts o = f->o;
     o.n_lanes = 0;
-    assert_err(capacity_env_new(f->w, f->chance, SEEDS, &f->cfg, &o, &env, &e), ERR_RANGE, &e, "0 lanes");
-    assert_err(capacity_env_new(f->w, f->chance, 0, &f->cfg, &f->o, &env, &e), ERR_RANGE, &e, "0 seeds");
+    assert_err(capacity_env_new(f->w, f->chance, SEEDS, &f->cfg, &o, &env, &e), ERR_RANGE, &e,
+               "0 lanes");
+    assert_err(capacity_env_new(f->w, f->chance, 0, &f->cfg, &f->o, &env, &e), ERR_RANGE, &e,
+               "0 seeds");
     o = f->o;
     o.to = f->w->train_end + 1; /* never on what is evaluated */
-    assert_err(capacity_env_new(f->w, f->chance, SEEDS, &f->cfg, &o, &env, &e), ERR_RANGE, &e, "too little");
+    assert_err(capacity_env_new(f->w, f->chance, SEEDS, &f->cfg, &o, &env, &e), ERR_RANGE, &e,
+               "too little");
     o.from = o.to = 0;
-    assert_err(capacity_env_new(f->w, f->chance, SEEDS, &f->cfg, &o, &env, &e), ERR_RANGE, &e, "too little");
+    assert_err(capacity_env_new(f->w, f->chance, SEEDS, &f->cfg, &o, &env, &e), ERR_RANGE, &e,
+               "too little");
     o.to = 260;
-    assert_err(capacity_env_new(f->w, f->chance, SEEDS, &f->cfg, &o, &env, &e), ERR_RANGE, &e, "too little");
+    assert_err(capacity_env_new(f->w, f->chance, SEEDS, &f->cfg, &o, &env, &e), ERR_RANGE, &e,
+               "too little");
     fixture_free(f);
 }
 

@@ -1,5 +1,5 @@
-/* incident_test.c - incidents that teams have lived through, replayed: what a rule did to them, and that ours stay
- * calm. */
+/* incident_test.c - incidents that teams have lived through, replayed: what a rule did to them, and
+ * that ours stay calm. */
 #include "tests/unit/train/replay_fixture.h"
 
 enum { SEEDS = 3, TEN_MIN = 40, FIVE_MIN = 20, HOUR = 240 };
@@ -51,7 +51,8 @@ static int smallest(const struct replay *r, int32_t from, int32_t to)
 }
 
 /* Steps of [from, to) at which this check held, vetoed or cut, and said `words`. */
-static int said(const struct replay *r, int32_t from, int32_t to, enum guard_check check, const char *words)
+static int said(const struct replay *r, int32_t from, int32_t to, enum guard_check check,
+                const char *words)
 {
     int n = 0;
     for (int32_t i = from; i < to; i++) {
@@ -67,7 +68,8 @@ static int said(const struct replay *r, int32_t from, int32_t to, enum guard_che
 TEST(or_thresholds_flap_three_up_two_down_in_ten_minutes)
 {
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        struct replay *r = replay_new(&(struct replay_opts){INCIDENT_OR_FLAPPING, "threshold", .seed = seed});
+        struct replay *r =
+            replay_new(&(struct replay_opts){INCIDENT_OR_FLAPPING, "threshold", .seed = seed});
         assert_true(flaps(r, 3, 2));
         assert_true(r->result.total.reversals >= 15);
         replay_free(r);
@@ -78,7 +80,8 @@ TEST(our_policies_do_not_flap_with_the_load_that_makes_thresholds_flap)
 {
     for (size_t p = 0; p < ARRAY_LEN(ours); p++)
         for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-            struct replay *r = replay_new(&(struct replay_opts){INCIDENT_OR_FLAPPING, ours[p], .seed = seed});
+            struct replay *r =
+                replay_new(&(struct replay_opts){INCIDENT_OR_FLAPPING, ours[p], .seed = seed});
             assert_false(flaps(r, 2, 1));
             assert_true(r->result.total.reversals <= 2);
             assert_true(misses(r, r->in.from_step, r->in.to_step) <= 10);
@@ -86,13 +89,16 @@ TEST(our_policies_do_not_flap_with_the_load_that_makes_thresholds_flap)
         }
 }
 
-/* 36 teeth, each one way up and one way down.  Autoscalers follow every tooth late and come back twice. */
+/* 36 teeth, each one way up and one way down.  Autoscalers follow every tooth late and come back
+ * twice. */
 TEST(the_sawtooth_after_a_promotion_day_stays_calm)
 {
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        struct replay *hpa = replay_new(&(struct replay_opts){INCIDENT_PROMOTION_SAWTOOTH, "hpa", .seed = seed});
+        struct replay *hpa =
+            replay_new(&(struct replay_opts){INCIDENT_PROMOTION_SAWTOOTH, "hpa", .seed = seed});
         for (size_t p = 0; p < 2; p++) {
-            struct replay *r = replay_new(&(struct replay_opts){INCIDENT_PROMOTION_SAWTOOTH, ours[p], .seed = seed});
+            struct replay *r = replay_new(
+                &(struct replay_opts){INCIDENT_PROMOTION_SAWTOOTH, ours[p], .seed = seed});
             int32_t from = r->in.from_step, to = r->in.to_step;
             assert_true(3 * r->result.total.reversals <= 2 * hpa->result.total.reversals);
             assert_true(r->result.total.actions < hpa->result.total.actions);
@@ -124,7 +130,8 @@ TEST(a_stated_least_safe_size_meets_a_burst_after_a_quiet_hour)
         }
 }
 
-/* The incident as the tenth day, after days of which every third did not fall to a third in that hour. */
+/* The incident as the tenth day, after days of which every third did not fall to a third in that
+ * hour. */
 static struct replay *after_busy_days(enum guard_min_safe min_safe)
 {
     enum { DAYS = 10 };
@@ -138,9 +145,11 @@ static struct replay *after_busy_days(enum guard_min_safe min_safe)
     for (int32_t i = 0; i < n; i++) {
         int32_t at = i % day, minute = at / 4;
         bool busy = i / day < DAYS - 1 && i / day % 3 == 1 && minute >= 75 && minute < 180;
-        demand[i] = busy ? r->in.demand[r->in.from_step + 4] : r->in.demand[at < r->in.n ? at : r->in.n - 1];
+        demand[i] = busy ? r->in.demand[r->in.from_step + 4]
+                         : r->in.demand[at < r->in.n ? at : r->in.n - 1];
     }
-    assert_ok(world_from_demand(&r->sc, demand, NULL, n, 1709510400 * US_PER_S, NULL, &r->w, &e), &e);
+    assert_ok(world_from_demand(&r->sc, demand, NULL, n, 1709510400 * US_PER_S, NULL, &r->w, &e),
+              &e);
     replay_run(r, &o, (DAYS - 1) * day);
     assert_true(chance_forecast(r->chance, r->w, (DAYS - 1) * day + r->in.from_step)->usable);
     mem_free(demand);
@@ -149,7 +158,8 @@ static struct replay *after_busy_days(enum guard_min_safe min_safe)
 
 TEST(a_least_safe_size_from_the_same_slots_meets_a_burst_to_what_other_days_had)
 {
-    struct replay *safe = after_busy_days(GUARD_MIN_SAFE_LEVEL_P95), *bare = after_busy_days(GUARD_MIN_SAFE_STATED);
+    struct replay *safe = after_busy_days(GUARD_MIN_SAFE_LEVEL_P95),
+                  *bare = after_busy_days(GUARD_MIN_SAFE_STATED);
     int32_t from = safe->in.from_step, to = safe->in.to_step;
     assert_true(smallest(safe, from - HOUR, from) >= 4);
     assert_true(misses(safe, from, to) <= 6);
@@ -164,11 +174,14 @@ TEST(starts_that_fail_for_an_hour_open_the_breaker_and_do_not_pile_up)
 {
     static const char *const policies[] = {"mpc", "hpa+guard"};
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        struct replay *rule = replay_new(&(struct replay_opts){INCIDENT_STARTS_FAIL, "threshold", .seed = seed});
-        assert_true(largest(rule, 0, rule->in.to_step) >= 25); /* asks for more each time it looks */
+        struct replay *rule =
+            replay_new(&(struct replay_opts){INCIDENT_STARTS_FAIL, "threshold", .seed = seed});
+        assert_true(largest(rule, 0, rule->in.to_step) >=
+                    25); /* asks for more each time it looks */
         replay_free(rule);
         for (size_t p = 0; p < ARRAY_LEN(policies); p++) {
-            struct replay *r = replay_new(&(struct replay_opts){INCIDENT_STARTS_FAIL, policies[p], .seed = seed});
+            struct replay *r =
+                replay_new(&(struct replay_opts){INCIDENT_STARTS_FAIL, policies[p], .seed = seed});
             int32_t from = r->in.from_step, to = r->in.to_step;
             int open = 0;
             for (int32_t i = 0; i < r->n; i++) {
@@ -178,7 +191,8 @@ TEST(starts_that_fail_for_an_hour_open_the_breaker_and_do_not_pile_up)
             assert_true(open >= 2 * TEN_MIN);
             assert_true(largest(r, from, to) <= 11); /* the load comes to need 9 or 10 */
             assert_true(said(r, from, to, GUARD_BREAKER, "units do not start") > 0);
-            assert_int_equal(misses(r, to + 3 * HOUR / 4, to + HOUR), 0); /* served again once starts work */
+            assert_int_equal(misses(r, to + 3 * HOUR / 4, to + HOUR),
+                             0); /* served again once starts work */
             replay_free(r);
         }
     }
@@ -188,7 +202,8 @@ TEST(no_guarded_policy_scales_out_while_the_breaker_is_open)
 {
     static const char *const policies[] = {"threshold+guard", "queue+guard", "predictive"};
     for (size_t p = 0; p < ARRAY_LEN(policies); p++) {
-        struct replay *r = replay_new(&(struct replay_opts){INCIDENT_STARTS_FAIL, policies[p], .seed = 1});
+        struct replay *r =
+            replay_new(&(struct replay_opts){INCIDENT_STARTS_FAIL, policies[p], .seed = 1});
         int open = 0;
         for (int32_t i = 0; i < r->n; i++) {
             open += r->step[i].breaker;
@@ -202,9 +217,11 @@ TEST(no_guarded_policy_scales_out_while_the_breaker_is_open)
 /* "static" with one unit wants to shrink at every step, and only the guard stands between. */
 TEST(metrics_that_vanish_at_the_peak_hold_the_size)
 {
-    static const char *const policies[] = {"mpc", "predictive", "hpa+guard", "queue+guard", "threshold+guard"};
+    static const char *const policies[] = {"mpc", "predictive", "hpa+guard", "queue+guard",
+                                           "threshold+guard"};
     for (size_t p = 0; p < ARRAY_LEN(policies); p++) {
-        struct replay *r = replay_new(&(struct replay_opts){INCIDENT_METRICS_VANISH, policies[p], .seed = 1});
+        struct replay *r =
+            replay_new(&(struct replay_opts){INCIDENT_METRICS_VANISH, policies[p], .seed = 1});
         for (int32_t i = r->in.from_step + 1; i < r->in.to_step; i++) {
             assert_false(r->step[i].metrics);
             assert_int_equal(change_at(r, i), 0);
@@ -212,7 +229,8 @@ TEST(metrics_that_vanish_at_the_peak_hold_the_size)
         assert_int_equal(misses(r, r->in.from_step, r->in.to_step), 0);
         replay_free(r);
     }
-    struct replay *r = replay_new(&(struct replay_opts){INCIDENT_METRICS_VANISH, "static+guard", "units", 1, .seed = 1});
+    struct replay *r = replay_new(
+        &(struct replay_opts){INCIDENT_METRICS_VANISH, "static+guard", "units", 1, .seed = 1});
     int32_t from = r->in.from_step + 1, to = r->in.to_step;
     for (int32_t i = from; i < to; i++)
         assert_int_equal(change_at(r, i), 0);
@@ -225,17 +243,21 @@ TEST(metrics_that_vanish_at_the_peak_hold_the_size)
 TEST(a_slow_dependency_at_low_use_scales_nothing_and_names_the_cause)
 {
     for (size_t p = 0; p < ARRAY_LEN(ours); p++) {
-        struct replay *r = replay_new(&(struct replay_opts){INCIDENT_DEPENDENCY_SLOW, ours[p], .seed = 1});
+        struct replay *r =
+            replay_new(&(struct replay_opts){INCIDENT_DEPENDENCY_SLOW, ours[p], .seed = 1});
         int32_t from = r->in.from_step, to = r->in.to_step;
-        assert_int_equal(misses(r, from, to), to - from); /* five times as slow: nothing to be done here */
+        assert_int_equal(misses(r, from, to),
+                         to - from); /* five times as slow: nothing to be done here */
         assert_true(largest(r, from, to) <= r->step[from].before);
         replay_free(r);
     }
     /* 20 units wanted, 8 there: somebody who reads latency as load. */
-    struct replay *r = replay_new(&(struct replay_opts){INCIDENT_DEPENDENCY_SLOW, "static+guard", "units", 20, 1, 8, 0});
+    struct replay *r = replay_new(
+        &(struct replay_opts){INCIDENT_DEPENDENCY_SLOW, "static+guard", "units", 20, 1, 8, 0});
     int32_t from = r->in.from_step, to = r->in.to_step;
     assert_int_equal(largest(r, 0, r->n), 8);
-    assert_true(said(r, from, to, GUARD_AUDITOR, "look at the code or a dependency") > 9 * (to - from) / 10);
+    assert_true(said(r, from, to, GUARD_AUDITOR, "look at the code or a dependency") >
+                9 * (to - from) / 10);
     assert_true(said(r, 0, from, GUARD_AUDITOR, "not short of capacity") > 9 * from / 10);
     replay_free(r);
 }
@@ -243,19 +265,24 @@ TEST(a_slow_dependency_at_low_use_scales_nothing_and_names_the_cause)
 TEST(cpu_at_82_percent_with_gpu_at_45_holds)
 {
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        struct replay *rule = replay_new(&(struct replay_opts){INCIDENT_CPU_HIGH_GPU_LOW, "threshold", .seed = seed});
-        assert_int_equal(largest(rule, rule->in.from_step, rule->in.to_step), rule->w->sim.spec.units_max);
+        struct replay *rule =
+            replay_new(&(struct replay_opts){INCIDENT_CPU_HIGH_GPU_LOW, "threshold", .seed = seed});
+        assert_int_equal(largest(rule, rule->in.from_step, rule->in.to_step),
+                         rule->w->sim.spec.units_max);
         replay_free(rule);
         for (size_t p = 0; p < 2; p++) {
-            struct replay *r = replay_new(&(struct replay_opts){INCIDENT_CPU_HIGH_GPU_LOW, ours[p], .seed = seed});
+            struct replay *r =
+                replay_new(&(struct replay_opts){INCIDENT_CPU_HIGH_GPU_LOW, ours[p], .seed = seed});
             int32_t from = r->in.from_step, to = r->in.to_step;
             assert_in_range(largest(r, from, to), r->step[from].before, r->step[from].before + 1);
             assert_true(misses(r, from, to) <= 5);
             replay_free(r);
         }
-        struct replay *r = replay_new(&(struct replay_opts){INCIDENT_CPU_HIGH_GPU_LOW, "threshold+guard", .seed = seed});
+        struct replay *r = replay_new(
+            &(struct replay_opts){INCIDENT_CPU_HIGH_GPU_LOW, "threshold+guard", .seed = seed});
         int32_t from = r->in.from_step, to = r->in.to_step;
-        assert_true(largest(r, from, to) <= r->step[from].before + 1); /* noise may leave no headroom */
+        assert_true(largest(r, from, to) <=
+                    r->step[from].before + 1); /* noise may leave no headroom */
         int asked = 0;
         for (int32_t i = from; i < to; i++)
             asked += r->step[i].proposed > r->step[i].before && change_at(r, i) == 0;
@@ -267,7 +294,8 @@ TEST(cpu_at_82_percent_with_gpu_at_45_holds)
     }
 }
 
-/* At most eight steps (twice as large where starts are slow) or a quarter of what was there, in any five minutes. */
+/* At most eight steps (twice as large where starts are slow) or a quarter of what was there, in any
+ * five minutes. */
 static void assert_rate_cap(const struct replay *r)
 {
     int steps = (int)r->cfg.guard.up_steps * r->cfg.rate_step_units;
@@ -286,7 +314,8 @@ TEST(tenfold_load_within_a_minute_scales_out_at_once_within_the_rate_cap)
 {
     for (size_t p = 0; p < ARRAY_LEN(ours); p++)
         for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-            struct replay *r = replay_new(&(struct replay_opts){INCIDENT_TENFOLD, ours[p], .seed = seed});
+            struct replay *r =
+                replay_new(&(struct replay_opts){INCIDENT_TENFOLD, ours[p], .seed = seed});
             int32_t from = r->in.from_step, first = from;
             while (first < r->n && change_at(r, first) <= 0)
                 first++;
@@ -302,7 +331,8 @@ TEST(tenfold_load_within_a_minute_scales_out_at_once_within_the_rate_cap)
 
 TEST(the_auditor_has_nothing_to_say_where_nothing_was_asked)
 {
-    struct replay *r = replay_new(&(struct replay_opts){INCIDENT_STARTS_FAIL, "predictive", .seed = 1});
+    struct replay *r =
+        replay_new(&(struct replay_opts){INCIDENT_STARTS_FAIL, "predictive", .seed = 1});
     int quiet = 0;
     for (int32_t i = 0; i < r->n; i++) {
         char text[256];

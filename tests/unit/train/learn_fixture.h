@@ -30,7 +30,8 @@ static inline struct learn_opts learn_small(int policy, int base)
 {
     return (struct learn_opts){.policy = policy,
                                .base = base,
-                               .residual = base == PPO_BASE_MPC ? PPO_RESIDUAL_MARGIN : PPO_RESIDUAL_UNITS,
+                               .residual =
+                                   base == PPO_BASE_MPC ? PPO_RESIDUAL_MARGIN : PPO_RESIDUAL_UNITS,
                                .residual_step = 0.2,
                                .shape = NN_SHARED,
                                .objective = REWARD_SLO,

@@ -1,4 +1,5 @@
-/* learn_test.c - the same command gives the same bytes, for one thread and two, at once or with an interruption. */
+/* learn_test.c - the same command gives the same bytes, for one thread and two, at once or with an
+ * interruption. */
 #include <signal.h>
 
 #include "base/signal.h"
@@ -8,7 +9,7 @@ struct learn_fixture {
     struct scenario sc;
     struct world *w;
     struct learn_report report;
-    int64_t stop_at; /* environment steps of ppo after which Ctrl-C is pressed; 0: never */
+    int64_t stop_at;  /* environment steps of ppo after which Ctrl-C is pressed; 0: never */
     char stop_in[32]; /* or a stage */
     int stages, ppo_calls;
 };
@@ -38,11 +39,13 @@ static void on_progress(void *ctx, const struct learn_progress *p)
         (void)raise(SIGINT);
 }
 
-static enum err_code learn(struct learn_fixture *f, const struct learn_opts *o, const char *name, struct err *e)
+static enum err_code learn(struct learn_fixture *f, const struct learn_opts *o, const char *name,
+                           struct err *e)
 {
     signal_clear();
     signal_catch();
-    enum err_code rc = learn_run(f->w, o, test_path("%s/%s", test_tmp_dir(), name), on_progress, f, &f->report, e);
+    enum err_code rc =
+        learn_run(f->w, o, test_path("%s/%s", test_tmp_dir(), name), on_progress, f, &f->report, e);
     signal_clear();
     return rc;
 }
@@ -81,7 +84,8 @@ TEST(an_interrupted_ppo_run_goes_on_to_the_same_bytes)
     struct learn_opts o = learn_small(LEARN_PPO, PPO_BASE_NONE);
     assert_learns(f, &o, "whole.safetensors");
     f->stop_at = 1;
-    for (int stops = 0; stops < 2; stops++) { /* twice, and on the other number of threads in between */
+    for (int stops = 0; stops < 2;
+         stops++) { /* twice, and on the other number of threads in between */
         assert_learns(f, &o, "cut.safetensors");
         assert_false(f->report.finished);
         assert_true(f->report.resumed == (stops > 0));
@@ -159,7 +163,8 @@ TEST(an_unfinished_file_of_another_command_is_refused_and_says_what_differs)
     assert_err(learn(f, &other, "other.safetensors", &e), ERR_MISMATCH, &e, "seed");
     other = o;
     other.objective = REWARD_COST;
-    assert_err(learn(f, &other, "other.safetensors", &e), ERR_MISMATCH, &e, "unfinished run of another command");
+    assert_err(learn(f, &other, "other.safetensors", &e), ERR_MISMATCH, &e,
+               "unfinished run of another command");
     other = o;
     other.lr = 1e-3;
     assert_err(learn(f, &other, "other.safetensors", &e), ERR_MISMATCH, &e, "lr");
@@ -202,7 +207,8 @@ TEST(the_report_tells_the_curve_and_the_terms)
     assert_int_equal(f->report.n_curve, 4);
     for (int i = 0; i < 4; i++) {
         assert_near(f->report.curve_steps[i], 2048 * (i + 1), 0, 0);
-        assert_true(f->report.curve_cost_usd_h[i] > 0 && f->report.curve_cost_usd_h[i] < 16 * 2.5 * 2);
+        assert_true(f->report.curve_cost_usd_h[i] > 0 &&
+                    f->report.curve_cost_usd_h[i] < 16 * 2.5 * 2);
         assert_in_range((int)(1000 * f->report.curve_misses[i]), 0, 1000);
     }
     /* cost per step, in steps of the reference price: somewhere about one, not thousands */
@@ -224,7 +230,8 @@ TEST(too_little_to_learn_from_is_a_clear_error)
     struct world *w = world_of(&sc, demand, NULL, 300);
     assert_err(learn_run(w, &o, path, NULL, NULL, r, &e), ERR_RANGE, &e, "at least 2");
     o = learn_small(LEARN_PPO, PPO_BASE_NONE);
-    assert_err(learn_run(w, &o, path, NULL, NULL, r, &e), ERR_RANGE, &e, "too little to learn from");
+    assert_err(learn_run(w, &o, path, NULL, NULL, r, &e), ERR_RANGE, &e,
+               "too little to learn from");
     world_free(w);
     scenario_fini(&sc);
     mem_free(r);

@@ -54,7 +54,8 @@ TEST(a_policy_file_gives_back_options_network_and_provenance)
     assert_int_equal(l.train_from_us, f->w->start_us);
     assert_int_equal(l.train_to_us, f->w->start_us + f->w->train_end * f->sc.step_us);
     assert_string_equal(l.scenario, "small");
-    const struct nn_params *p = nn_net_params_const(l.outlook.net), *q = nn_net_params_const(f->outlook.net);
+    const struct nn_params *p = nn_net_params_const(l.outlook.net),
+                           *q = nn_net_params_const(f->outlook.net);
     assert_int_equal(p->total, q->total);
     assert_memory_equal(p->value, q->value, p->total * sizeof(float));
     float x[OUTLOOK_FEATURES], a[OUTLOOK_OUTPUTS], b[OUTLOOK_OUTPUTS];
@@ -94,7 +95,8 @@ TEST(a_loaded_policy_decides_as_the_one_in_memory)
     fixture_free(f);
 }
 
-/* ---- refusals --------------------------------------------------------------------------------- */
+/* ---- refusals ---------------------------------------------------------------------------------
+ */
 
 static unsigned char *find(unsigned char *b, size_t n, const char *text)
 {
@@ -126,8 +128,9 @@ TEST(a_file_of_another_layout_is_refused_and_says_what_differs)
     struct err e;
     char hex[HASH_HEX];
     hash_hex(outlook_layout_hash(), hex);
-    assert_err(learned_load(edited(f, hex, "0123456789abcdef"), &l, &e), ERR_MISMATCH, &e, "outlook.layout");
-    assert_non_null(strstr(e.msg, hex)); /* wanted */
+    assert_err(learned_load(edited(f, hex, "0123456789abcdef"), &l, &e), ERR_MISMATCH, &e,
+               "outlook.layout");
+    assert_non_null(strstr(e.msg, hex));                /* wanted */
     assert_non_null(strstr(e.msg, "0123456789abcdef")); /* found */
     assert_non_null(strstr(e.msg, "edited.safetensors"));
     fixture_free(f);
@@ -139,7 +142,8 @@ TEST(files_that_are_no_policies_are_refused)
         const char *old, *new, *what;
         enum err_code code;
     } cases[] = {
-        {"sluice capacity policy 1", "sluice capacity policy 2", "not a capacity policy", ERR_MISSING},
+        {"sluice capacity policy 1", "sluice capacity policy 2", "not a capacity policy",
+         ERR_MISSING},
         {"\"policy\":\"outlook\"", "\"policy\":\"outl00k\"", "outl00k", ERR_MISMATCH},
         {"policy.lambda", "policy.lamda_", "policy.lambda", ERR_MISMATCH},
         {"123.25", "-23.25", "policy.lambda", ERR_RANGE},
@@ -166,7 +170,8 @@ TEST(a_file_that_is_missing_empty_cut_or_binary_is_refused_by_name)
     size_t n;
     unsigned char *b = file_bytes(f->path, &n);
     const char *path = test_path("%s/broken.safetensors", test_tmp_dir());
-    assert_err(learned_load("/nonexistent/p.safetensors", &l, &e), ERR_IO, &e, "/nonexistent/p.safetensors");
+    assert_err(learned_load("/nonexistent/p.safetensors", &l, &e), ERR_IO, &e,
+               "/nonexistent/p.safetensors");
     for (size_t size = 0; size < n; size = size < 64 ? size + 1 : size + n / 40) {
         test_write_file(path, b, size);
         assert_true(learned_load(path, &l, &e) != ERR_OK);
@@ -193,7 +198,9 @@ TEST(a_damaged_byte_never_crashes_the_reader)
     int refused = 0;
     for (int k = 0; k < 400; k++) {
         struct learned l;
-        size_t at = rng_below(&rng, (uint32_t)(k % 2 ? n : n < 4096 ? n : 4096)); /* half of them in the header */
+        size_t at = rng_below(&rng, (uint32_t)(k % 2      ? n
+                                               : n < 4096 ? n
+                                                          : 4096)); /* half of them in the header */
         unsigned char was = b[at];
         b[at] ^= (unsigned char)(1 + rng_below(&rng, 255));
         test_write_file(path, b, n);
@@ -208,7 +215,8 @@ TEST(a_damaged_byte_never_crashes_the_reader)
     fixture_free(f);
 }
 
-/* ---- networks that act ------------------------------------------------------------------------ */
+/* ---- networks that act ------------------------------------------------------------------------
+ */
 
 TEST(a_trained_network_is_read_back_and_refused_for_other_observations)
 {
@@ -259,7 +267,8 @@ TEST(a_policy_trained_on_the_days_to_be_tested_is_refused)
     float *demand = mem_zero((size_t)f->w->n, sizeof *demand);
     memcpy(demand, f->w->demand, (size_t)f->w->n * sizeof *demand);
     struct world *early = world_of(&f->sc, demand, NULL, f->w->n);
-    assert_err(contender_config(&c, early, &l, cfg, &e), ERR_MISMATCH, &e, "was trained on days that are tested");
+    assert_err(contender_config(&c, early, &l, cfg, &e), ERR_MISMATCH, &e,
+               "was trained on days that are tested");
     learned_fini(&l);
     world_free(early);
     mem_free(demand);

@@ -3,7 +3,8 @@
 #include "tests/support/test.h"
 #include "train/metrics.h"
 
-/* ---- fronts ----------------------------------------------------------------------------------- */
+/* ---- fronts -----------------------------------------------------------------------------------
+ */
 
 TEST(a_front_is_read_between_its_points_in_the_logarithm_of_misses)
 {
@@ -28,7 +29,8 @@ TEST(a_front_is_never_extrapolated)
 
 TEST(points_that_another_beats_in_both_do_not_count)
 {
-    const struct front_point p[] = {{0.001, 100}, {0.005, 120}, {0.01, 80}, {0.01, 85}, {0.02, 80}, {0.0, 130}};
+    const struct front_point p[] = {{0.001, 100}, {0.005, 120}, {0.01, 80},
+                                    {0.01, 85},   {0.02, 80},   {0.0, 130}};
     const struct front_point clean[] = {{0.0, 130}, {0.001, 100}, {0.01, 80}};
     for (double m = 0; m < 0.03; m += 0.0003)
         assert_near(front_cost_at(p, 6, m), front_cost_at(clean, 3, m), 1e-12, 0);
@@ -66,15 +68,24 @@ TEST(cost_falls_as_misses_rise_along_a_front)
     }
 }
 
-/* ---- metrics ---------------------------------------------------------------------------------- */
+/* ---- metrics ----------------------------------------------------------------------------------
+ */
 
 enum { DAYS = 6, SEEDS = 3 };
 
 static struct run_day day_of(int32_t number, double cost, int64_t misses)
 {
-    return (struct run_day){.day = number, .steps = 5760, .misses = misses, .cost_usd = cost, .unit_h = cost / 2.5,
-                            .arrivals = 1000, .miss_requests = 10, .p99_sum_ms = 5760 * 150.0,
-                            .reward_sum = -5760 * 1.5, .actions = 12, .reversals = 2};
+    return (struct run_day){.day = number,
+                            .steps = 5760,
+                            .misses = misses,
+                            .cost_usd = cost,
+                            .unit_h = cost / 2.5,
+                            .arrivals = 1000,
+                            .miss_requests = 10,
+                            .p99_sum_ms = 5760 * 150.0,
+                            .reward_sum = -5760 * 1.5,
+                            .actions = 12,
+                            .reversals = 2};
 }
 
 static void total(struct run_result *r)
@@ -91,7 +102,8 @@ struct policy_runs {
 };
 
 /* Cost `base` a day, rising over days and seeds when `vary`. */
-static struct policy_runs *runs_new(int n_seeds, int n_days, double base, int64_t misses, double vary)
+static struct policy_runs *runs_new(int n_seeds, int n_days, double base, int64_t misses,
+                                    double vary)
 {
     struct policy_runs *p = mem_zero(1, sizeof *p);
     for (int s = 0; s < n_seeds; s++) {
@@ -166,15 +178,20 @@ TEST(a_policy_against_itself_is_exactly_one_however_days_vary)
     size_t n;
     struct policy_runs *p = runs_new(SEEDS, DAYS, 100, 57, 0.3);
     struct metric_front front = {.setting = &p->runs, .n = 1};
-    assert_ok(metrics_compute(&(struct metric_input){.runs = p->runs, .front = &front, .oracle = &p->runs, .seed = 1},
-                              m, &n, &e), &e);
-    const struct eval_metric *own = metric(m, n, "cost_at_equal_misses_frac"), *regret = metric(m, n, "regret_frac");
+    assert_ok(
+        metrics_compute(
+            &(struct metric_input){.runs = p->runs, .front = &front, .oracle = &p->runs, .seed = 1},
+            m, &n, &e),
+        &e);
+    const struct eval_metric *own = metric(m, n, "cost_at_equal_misses_frac"),
+                             *regret = metric(m, n, "regret_frac");
     assert_near(own->mean, 1, 1e-12, 0);
     assert_near(own->lo, 1, 1e-12, 0);
     assert_near(own->hi, 1, 1e-12, 0);
     assert_near(regret->lo, 0, 1e-12, 0);
     assert_near(regret->hi, 0, 1e-12, 0);
-    const struct eval_metric *cost = metric(m, n, "cost_usd"); /* while the cost itself is uncertain */
+    const struct eval_metric *cost =
+        metric(m, n, "cost_usd"); /* while the cost itself is uncertain */
     assert_true(cost->lo < cost->mean && cost->mean < cost->hi);
     mem_free(p);
 }
@@ -185,10 +202,14 @@ TEST(a_ratio_that_holds_every_day_has_no_interval)
     struct eval_metric m[METRIC_COUNT_MAX];
     struct err e;
     size_t n;
-    struct policy_runs *rule = runs_new(SEEDS, DAYS, 100, 57, 0.4), *cheap = runs_new(SEEDS, DAYS, 90, 57, 0.4);
+    struct policy_runs *rule = runs_new(SEEDS, DAYS, 100, 57, 0.4),
+                       *cheap = runs_new(SEEDS, DAYS, 90, 57, 0.4);
     struct metric_front front = {.setting = &rule->runs, .n = 1};
-    assert_ok(metrics_compute(&(struct metric_input){.runs = cheap->runs, .front = &front, .oracle = &rule->runs,
-                                                     .seed = 1}, m, &n, &e), &e);
+    assert_ok(metrics_compute(
+                  &(struct metric_input){
+                      .runs = cheap->runs, .front = &front, .oracle = &rule->runs, .seed = 1},
+                  m, &n, &e),
+              &e);
     const struct eval_metric *frac = metric(m, n, "cost_at_equal_misses_frac");
     assert_near(frac->mean, 0.9, 1e-12, 0);
     assert_near(frac->lo, 0.9, 1e-12, 0);
@@ -203,13 +224,17 @@ TEST(cost_at_equal_misses_reads_the_front_at_the_policys_own_misses)
     struct eval_metric m[METRIC_COUNT_MAX];
     struct err e;
     size_t n;
-    struct policy_runs *safe = runs_new(SEEDS, DAYS, 120, 6, 0), *loose = runs_new(SEEDS, DAYS, 80, 58, 0),
+    struct policy_runs *safe = runs_new(SEEDS, DAYS, 120, 6, 0),
+                       *loose = runs_new(SEEDS, DAYS, 80, 58, 0),
                        *own = runs_new(SEEDS, DAYS, 90, 20, 0);
     struct metric_runs setting[] = {loose->runs, safe->runs};
     struct metric_front front = {.setting = setting, .n = 2};
-    assert_ok(metrics_compute(&(struct metric_input){.runs = own->runs, .front = &front, .seed = 1}, m, &n, &e), &e);
+    assert_ok(metrics_compute(&(struct metric_input){.runs = own->runs, .front = &front, .seed = 1},
+                              m, &n, &e),
+              &e);
     const struct front_point p[] = {{6 / 5760.0, 120}, {58 / 5760.0, 80}};
-    assert_near(metric(m, n, "cost_at_equal_misses_frac")->mean, 90 / front_cost_at(p, 2, 20 / 5760.0), 0, 1e-12);
+    assert_near(metric(m, n, "cost_at_equal_misses_frac")->mean,
+                90 / front_cost_at(p, 2, 20 / 5760.0), 0, 1e-12);
     mem_free(safe);
     mem_free(loose);
     mem_free(own);
@@ -224,12 +249,14 @@ TEST(an_interval_covers_the_mean_and_is_the_same_for_the_same_seed)
     assert_ok(metrics_compute(&(struct metric_input){.runs = p->runs, .seed = 1}, a, &n, &e), &e);
     assert_ok(metrics_compute(&(struct metric_input){.runs = p->runs, .seed = 1}, b, &n, &e), &e);
     assert_ok(metrics_compute(&(struct metric_input){.runs = p->runs, .seed = 2}, c, &n, &e), &e);
-    const struct eval_metric *x = metric(a, n, "cost_usd"), *y = metric(b, n, "cost_usd"), *z = metric(c, n, "cost_usd");
+    const struct eval_metric *x = metric(a, n, "cost_usd"), *y = metric(b, n, "cost_usd"),
+                             *z = metric(c, n, "cost_usd");
     assert_true(x->lo < x->mean && x->mean < x->hi);
     assert_near(x->lo, y->lo, 0, 0);
     assert_near(x->hi, y->hi, 0, 0);
     assert_near(x->mean, z->mean, 0, 0);
-    /* Six days of 100, 130 .. 250 $ (and seeds): the standard error of the sum is 6 x 51 / sqrt 6 = 125. */
+    /* Six days of 100, 130 .. 250 $ (and seeds): the standard error of the sum is 6 x 51 / sqrt 6 =
+     * 125. */
     assert_near((x->hi - x->lo) / 2, 1.96 * 125, 0, 0.15);
     mem_free(p);
 }
@@ -257,10 +284,10 @@ TEST(runs_that_do_not_pair_are_refused)
     size_t n;
     struct policy_runs *p = runs_new(2, DAYS, 100, 57, 0);
     p->r[1].n_days = DAYS - 1;
-    assert_err(metrics_compute(&(struct metric_input){.runs = p->runs, .seed = 1}, m, &n, &e), ERR_INVAL, &e,
-               "cover 6 and 5 days");
+    assert_err(metrics_compute(&(struct metric_input){.runs = p->runs, .seed = 1}, m, &n, &e),
+               ERR_INVAL, &e, "cover 6 and 5 days");
     p->r[0].n_days = p->r[1].n_days = 0;
-    assert_err(metrics_compute(&(struct metric_input){.runs = p->runs, .seed = 1}, m, &n, &e), ERR_INVAL, &e,
-               "no day");
+    assert_err(metrics_compute(&(struct metric_input){.runs = p->runs, .seed = 1}, m, &n, &e),
+               ERR_INVAL, &e, "no day");
     mem_free(p);
 }

@@ -1,4 +1,5 @@
-/* outlook_fit_test.c - the fitted distribution knows a burst that comes every hour, and is the same every time. */
+/* outlook_fit_test.c - the fitted distribution knows a burst that comes every hour, and is the same
+ * every time. */
 #include <signal.h>
 
 #include "base/signal.h"
@@ -133,7 +134,8 @@ TEST(the_fit_is_the_same_for_one_thread_and_two_and_differs_by_seed)
     assert_same_params(&a->held_out, &b->held_out);
     b->o.seed = 2;
     assert_ok(fit(b, pool, &e), &e);
-    const struct nn_params *p = nn_net_params_const(a->out.net), *q = nn_net_params_const(b->out.net);
+    const struct nn_params *p = nn_net_params_const(a->out.net),
+                           *q = nn_net_params_const(b->out.net);
     assert_true(memcmp(p->value, q->value, p->total * sizeof(float)) != 0);
     thread_pool_free(pool);
     fixture_free(a);
@@ -184,8 +186,8 @@ TEST(bad_fitting_options_are_refused)
     f->o.samples = 1;
     assert_err(fit(f, NULL, &e), ERR_RANGE, &e, "1 samples");
     f->o = outlook_fit_opts_default();
-    assert_err(outlook_fit(f->w, f->chance, 0, &f->o, NULL, &f->out, &f->held_out, &f->report, &e), ERR_RANGE, &e,
-               "0 seeds");
+    assert_err(outlook_fit(f->w, f->chance, 0, &f->o, NULL, &f->out, &f->held_out, &f->report, &e),
+               ERR_RANGE, &e, "0 seeds");
     fixture_free(f);
 }
 

@@ -1,4 +1,5 @@
-/* replay_fixture.h - a known incident (sim/generate.h) replayed under one policy, every step kept. */
+/* replay_fixture.h - a known incident (sim/generate.h) replayed under one policy, every step kept.
+ */
 #ifndef TESTS_UNIT_TRAIN_REPLAY_FIXTURE_H
 #define TESTS_UNIT_TRAIN_REPLAY_FIXTURE_H
 
@@ -8,11 +9,11 @@
 #include "train/tune.h"
 
 struct replay_step {
-    int before, executed;           /* units requested before, and asked for */
+    int before, executed; /* units requested before, and asked for */
     int proposed, ready, warming, failed;
-    float load;                     /* as it arrived, requests/s */
+    float load; /* as it arrived, requests/s */
     float p99_ms;
-    bool miss, metrics, breaker;    /* metrics: the view had a load; breaker: open */
+    bool miss, metrics, breaker; /* metrics: the view had a load; breaker: open */
     struct guard_result chain[GUARD_CHECKS];
     int n_checks;
 };
@@ -67,7 +68,9 @@ static inline void replay_scenario(struct replay *r, const struct replay_opts *o
     r->sc.service.units_max = 32;
     r->sc.service.units_min = o->units_min ? o->units_min : 1;
     r->sc.service.units_min_safe = o->units_min_safe;
-    assert_ok(latency_from_erlang(r->sc.service.service_ms, (int)r->sc.service.slots, 32, 200, &m, &e), &e);
+    assert_ok(
+        latency_from_erlang(r->sc.service.service_ms, (int)r->sc.service.slots, 32, 200, &m, &e),
+        &e);
     double unit_qps = (double)m.load_max[8] / 8; /* of a fleet of ordinary size */
     latency_fini(&m);
     assert_ok(incident_build(o->kind, unit_qps, r->sc.step_us, &r->in, &e), &e);
@@ -111,7 +114,8 @@ static inline struct replay *replay_new(const struct replay_opts *o)
     struct replay *r = mem_zero(1, sizeof *r);
     const int64_t monday_us = 1709510400 * US_PER_S;
     replay_scenario(r, o);
-    assert_ok(world_from_demand(&r->sc, r->in.demand, NULL, r->in.n, monday_us, NULL, &r->w, &e), &e);
+    assert_ok(world_from_demand(&r->sc, r->in.demand, NULL, r->in.n, monday_us, NULL, &r->w, &e),
+              &e);
     replay_run(r, o, 0);
     return r;
 }

@@ -5,7 +5,8 @@
 
 static struct reward_input served_well(void)
 {
-    return (struct reward_input){.p99_ms = 120, .target_ms = 200, .units = 10, .price_usd_h = 2, .price_ref_usd_h = 20};
+    return (struct reward_input){
+        .p99_ms = 120, .target_ms = 200, .units = 10, .price_usd_h = 2, .price_ref_usd_h = 20};
 }
 
 TEST(terms_are_those_of_the_formula)
@@ -16,13 +17,13 @@ TEST(terms_are_those_of_the_formula)
         int change;
         double latency, hold, churn;
     } cases[] = {
-        {120, 0, 0, 0.5, 0},          /* held and in target */
-        {200, 0, 0, 0.5, 0},          /* on target is in target */
-        {120, 4, 0, 0, -1},           /* in target, but moved */
-        {120, -4, 0, 0, -1},          /* both ways cost */
-        {300, 0, -2.5, 0, 0},         /* half over */
-        {600, 1, -10, 0, -0.25},      /* twice over: the cap */
-        {60000, 0, -10, 0, 0},        /* far beyond it */
+        {120, 0, 0, 0.5, 0},     /* held and in target */
+        {200, 0, 0, 0.5, 0},     /* on target is in target */
+        {120, 4, 0, 0, -1},      /* in target, but moved */
+        {120, -4, 0, 0, -1},     /* both ways cost */
+        {300, 0, -2.5, 0, 0},    /* half over */
+        {600, 1, -10, 0, -0.25}, /* twice over: the cap */
+        {60000, 0, -10, 0, 0},   /* far beyond it */
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct reward_input in = served_well();

@@ -60,7 +60,8 @@ TEST(totals_of_a_constant_size_are_those_of_a_calculation_by_hand)
     assert_near(t->unit_h, 4 * 2, 0, 1e-6);
     assert_near(t->cost_usd, 4 * 2 * 2.5, 0, 1e-6);
     assert_near(t->arrivals, 160.0 * 15 * N, 0, 1e-6);
-    double p99 = (double)latency_at(f->w->latency.p99_ms, &f->w->latency, 4, 160); /* half use, the whole way */
+    double p99 = (double)latency_at(f->w->latency.p99_ms, &f->w->latency, 4,
+                                    160); /* half use, the whole way */
     assert_near(t->p99_sum_ms / N, p99, 0.01, 1e-3);
     assert_int_equal(t->actions, 1); /* the run starts at the size for 1.33 x the load */
     assert_int_equal(run_start_units(f->w, 0), 3);
@@ -83,7 +84,8 @@ TEST(rewards_are_the_presets_of_what_was_executed)
     struct run_fixture *f = fixture_new(160, NULL, WORLD_MONDAY_US);
     for (int i = 0; i < N; i++)
         f->plan[i] = (int16_t)(i < 100 ? 3 : 5);
-    f->o.weights = (struct reward_weights){.alpha = 5, .cap = 2, .beta = 1, .kappa = 0.25, .delta = 0.5};
+    f->o.weights =
+        (struct reward_weights){.alpha = 5, .cap = 2, .beta = 1, .kappa = 0.25, .delta = 0.5};
     run_plan(f);
     double units = (100 * 3 + (N - 100) * 5) * f->w->sim.spec.price_usd_h / f->w->price_ref_usd_h;
     assert_int_equal(f->r->total.misses, 0);
@@ -110,11 +112,10 @@ TEST(opposite_actions_within_ten_minutes_are_reversals)
     static const struct {
         int at[4], n, reversals;
     } cases[] = {
-        {{100, 140}, 2, 1},               /* just ten minutes apart */
-        {{100, 141}, 2, 0},               /* a step later */
-        {{100, 110, 120, 130}, 4, 3},     /* each turn counts */
-        {{100, 110, 200, 300}, 4, 1},
-        {{100}, 1, 0},
+        {{100, 140}, 2, 1},           /* just ten minutes apart */
+        {{100, 141}, 2, 0},           /* a step later */
+        {{100, 110, 120, 130}, 4, 3}, /* each turn counts */
+        {{100, 110, 200, 300}, 4, 1}, {{100}, 1, 0},
     };
     for (size_t k = 0; k < ARRAY_LEN(cases); k++) {
         struct run_fixture *f = fixture_new(160, NULL, WORLD_MONDAY_US);
@@ -160,7 +161,8 @@ TEST(barred_steps_are_run_but_not_counted)
 
 TEST(days_are_local_and_add_up_to_the_total)
 {
-    struct run_fixture *f = fixture_new(160, NULL, WORLD_MONDAY_US - 30 * US_PER_MIN); /* 23:30 on Sunday */
+    struct run_fixture *f =
+        fixture_new(160, NULL, WORLD_MONDAY_US - 30 * US_PER_MIN); /* 23:30 on Sunday */
     for (int i = 0; i < N; i++)
         f->plan[i] = (int16_t)(i < 120 ? 4 : 6);
     run_plan(f);
@@ -183,7 +185,8 @@ TEST(a_day_begins_at_midnight_of_the_zone)
         demand[i] = 160;
     calm_scenario(&f->sc, 120);
     /* 22:30 UTC on Sunday is half an hour before midnight in Paris. */
-    assert_ok(world_from_demand(&f->sc, demand, NULL, N, WORLD_MONDAY_US - 90 * US_PER_MIN, "Europe/Paris", &f->w, &e),
+    assert_ok(world_from_demand(&f->sc, demand, NULL, N, WORLD_MONDAY_US - 90 * US_PER_MIN,
+                                "Europe/Paris", &f->w, &e),
               &e);
     f->c = chance_of(f->w, 1);
     f->r = mem_zero(1, sizeof *f->r);
@@ -196,7 +199,8 @@ TEST(a_day_begins_at_midnight_of_the_zone)
     fixture_free(f);
 }
 
-/* ---- looks ------------------------------------------------------------------------------------ */
+/* ---- looks ------------------------------------------------------------------------------------
+ */
 
 struct seen {
     const struct run_fixture *f;
@@ -289,7 +293,8 @@ TEST(stretches_outside_the_trace_are_refused)
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
         f->o.from = bad[i][0];
         f->o.to = bad[i][1];
-        assert_err(run_policy(f->w, f->c, NULL, &f->o, f->r, &e), ERR_RANGE, &e, "outside the trace of 480");
+        assert_err(run_policy(f->w, f->c, NULL, &f->o, f->r, &e), ERR_RANGE, &e,
+                   "outside the trace of 480");
     }
     fixture_free(f);
 }

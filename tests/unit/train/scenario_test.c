@@ -45,7 +45,8 @@ TEST(every_option_reaches_the_simulator_and_the_decision)
     assert_loads(&sc, "name: s\n"
                       "generator: {kind: diurnal, days: 3, seed: 9}\n"
                       "step: 30s\n"
-                      "service: {units_min: 2, units_max: 7, units_min_safe: 3, gpus_per_unit: 4, price_usd_h: 1.5,\n"
+                      "service: {units_min: 2, units_max: 7, units_min_safe: 3, gpus_per_unit: 4, "
+                      "price_usd_h: 1.5,\n"
                       "          slo_p99: 0.5s, class: P1}\n"
                       "guard: {cooldown_in: 7min, up_steps: 3}\n"
                       "chance:\n"
@@ -88,23 +89,36 @@ TEST(mistakes_name_file_line_and_key)
         const char *text, *where, *what;
         enum err_code code;
     } cases[] = {
-        {"name: s\ngenerator: {kind: diurnal}\npeak_unitz: 4\n", "scenario.yaml:3", "peak_unitz", ERR_PARSE},
-        {"name: s\ngenerator: {kind: diurnal}\nservice:\n  units_maxx: 4\n", "scenario.yaml:4", "units_maxx", ERR_PARSE},
-        {"name: s\ngenerator: {kind: diurnal}\nservice:\n  units_max: 0\n", "scenario.yaml:4", "units_max", ERR_RANGE},
-        {"name: s\ngenerator: {kind: diurnal}\nservice:\n  units_max: 4097\n", "scenario.yaml:4", "units_max", ERR_RANGE},
-        {"name: s\ngenerator: {kind: diurnal}\nservice:\n  units_max: many\n", "scenario.yaml:4", "units_max", ERR_PARSE},
+        {"name: s\ngenerator: {kind: diurnal}\npeak_unitz: 4\n", "scenario.yaml:3", "peak_unitz",
+         ERR_PARSE},
+        {"name: s\ngenerator: {kind: diurnal}\nservice:\n  units_maxx: 4\n", "scenario.yaml:4",
+         "units_maxx", ERR_PARSE},
+        {"name: s\ngenerator: {kind: diurnal}\nservice:\n  units_max: 0\n", "scenario.yaml:4",
+         "units_max", ERR_RANGE},
+        {"name: s\ngenerator: {kind: diurnal}\nservice:\n  units_max: 4097\n", "scenario.yaml:4",
+         "units_max", ERR_RANGE},
+        {"name: s\ngenerator: {kind: diurnal}\nservice:\n  units_max: many\n", "scenario.yaml:4",
+         "units_max", ERR_PARSE},
         {"name: s\ngenerator: {kind: diurnal}\nstep: 15\n", "scenario.yaml:3", "step", ERR_PARSE},
-        {"name: s\ngenerator: {kind: diurnal}\nstep: 15 parsecs\n", "scenario.yaml:3", "step", ERR_PARSE},
+        {"name: s\ngenerator: {kind: diurnal}\nstep: 15 parsecs\n", "scenario.yaml:3", "step",
+         ERR_PARSE},
         {"name: s\ngenerator: {kind: diurnal}\nstep: 1h\n", "scenario.yaml:3", "step", ERR_RANGE},
-        {"name: s\ngenerator: {kind: diurnal}\nchance:\n  noise_frac: 1.5\n", "scenario.yaml:4", "noise_frac", ERR_RANGE},
-        {"name: s\ngenerator: {kind: diurnal}\nchance:\n  noise_frac: .nan\n", "scenario.yaml:4", "noise_frac", ERR_PARSE},
-        {"name: s\ngenerator: {kind: diurnal}\nchance:\n  noise_frac: 1e999\n", "scenario.yaml:4", "noise_frac", ERR_PARSE},
-        {"name: s\ngenerator: {kind: diurnal}\nchance:\n  faults:\n    - {kind: sharknado, from: 1h, to: 2h}\n",
+        {"name: s\ngenerator: {kind: diurnal}\nchance:\n  noise_frac: 1.5\n", "scenario.yaml:4",
+         "noise_frac", ERR_RANGE},
+        {"name: s\ngenerator: {kind: diurnal}\nchance:\n  noise_frac: .nan\n", "scenario.yaml:4",
+         "noise_frac", ERR_PARSE},
+        {"name: s\ngenerator: {kind: diurnal}\nchance:\n  noise_frac: 1e999\n", "scenario.yaml:4",
+         "noise_frac", ERR_PARSE},
+        {"name: s\ngenerator: {kind: diurnal}\nchance:\n  faults:\n    - {kind: sharknado, from: "
+         "1h, to: 2h}\n",
          "scenario.yaml:5", "sharknado", ERR_PARSE},
-        {"name: s\ngenerator: {kind: diurnal}\nchance:\n  faults:\n    - {kind: metrics-gone, from: 1h}\n",
+        {"name: s\ngenerator: {kind: diurnal}\nchance:\n  faults:\n    - {kind: metrics-gone, "
+         "from: 1h}\n",
          "scenario.yaml", "to", ERR_MISSING},
-        {"name: s\ngenerator: {kind: diurnal}\ntrain_frac: 0\n", "scenario.yaml:3", "train_frac", ERR_RANGE},
-        {"name: s\ngenerator: {kind: diurnal}\nreward: glory\n", "scenario.yaml:3", "reward", ERR_PARSE},
+        {"name: s\ngenerator: {kind: diurnal}\ntrain_frac: 0\n", "scenario.yaml:3", "train_frac",
+         ERR_RANGE},
+        {"name: s\ngenerator: {kind: diurnal}\nreward: glory\n", "scenario.yaml:3", "reward",
+         ERR_PARSE},
         {"name: s\ngenerator:\n  kind:\n", "scenario.yaml:3", "kind", ERR_PARSE},
         {"name: s\nname: t\ngenerator: {kind: diurnal}\n", "scenario.yaml:2", "name", ERR_PARSE},
         {"generator: {kind: diurnal}\n", "scenario.yaml", "name", ERR_MISSING},
@@ -128,10 +142,14 @@ TEST(rules_over_several_keys_are_checked)
         enum err_code code;
     } cases[] = {
         {"name: s\n", "either history", ERR_INVAL},
-        {"name: s\ngenerator: {kind: diurnal}\nhistory: {file: a.hist}\n", "either history", ERR_INVAL},
-        {"name: s\ngenerator: {kind: diurnal}\nservice: {units_min: 9, units_max: 4}\n", "units_min", ERR_RANGE},
-        {"name: s\ngenerator: {kind: diurnal}\nchance: {start_min: 5min, start_max: 4min}\n", "start_min", ERR_RANGE},
-        {"name: s\ngenerator: {kind: diurnal}\nservice: {tune_violation_max: 0.02}\n", "tune_violation_max", ERR_RANGE},
+        {"name: s\ngenerator: {kind: diurnal}\nhistory: {file: a.hist}\n", "either history",
+         ERR_INVAL},
+        {"name: s\ngenerator: {kind: diurnal}\nservice: {units_min: 9, units_max: 4}\n",
+         "units_min", ERR_RANGE},
+        {"name: s\ngenerator: {kind: diurnal}\nchance: {start_min: 5min, start_max: 4min}\n",
+         "start_min", ERR_RANGE},
+        {"name: s\ngenerator: {kind: diurnal}\nservice: {tune_violation_max: 0.02}\n",
+         "tune_violation_max", ERR_RANGE},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct scenario sc;
@@ -148,10 +166,13 @@ TEST(more_incidents_than_the_simulator_holds_are_refused)
     char text[4096];
     struct scenario sc;
     struct err e;
-    size_t n = (size_t)snprintf(text, sizeof text, "name: s\ngenerator: {kind: diurnal}\nchance:\n  faults:\n");
+    size_t n = (size_t)snprintf(text, sizeof text,
+                                "name: s\ngenerator: {kind: diurnal}\nchance:\n  faults:\n");
     for (int i = 0; i <= CAPSIM_FAULTS_MAX; i++)
-        n += (size_t)snprintf(text + n, sizeof text - n, "    - {kind: metrics-gone, from: %dh, to: %dh}\n", i, i + 1);
-    assert_err(scenario_load(&sc, write_scenario(text), NULL, 0, &e), ERR_LIMIT, &e, "chance.faults: 17");
+        n += (size_t)snprintf(text + n, sizeof text - n,
+                              "    - {kind: metrics-gone, from: %dh, to: %dh}\n", i, i + 1);
+    assert_err(scenario_load(&sc, write_scenario(text), NULL, 0, &e), ERR_LIMIT, &e,
+               "chance.faults: 17");
     scenario_fini(&sc);
 }
 
@@ -159,7 +180,8 @@ TEST(a_missing_scenario_file_is_named)
 {
     struct scenario sc;
     struct err e;
-    assert_err(scenario_load(&sc, "/nonexistent/x.yaml", NULL, 0, &e), ERR_IO, &e, "/nonexistent/x.yaml");
+    assert_err(scenario_load(&sc, "/nonexistent/x.yaml", NULL, 0, &e), ERR_IO, &e,
+               "/nonexistent/x.yaml");
     scenario_fini(&sc);
 }
 

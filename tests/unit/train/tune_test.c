@@ -1,4 +1,5 @@
-/* tune_test.c - fronts with a known optimum, the same for any number of threads, on training days only. */
+/* tune_test.c - fronts with a known optimum, the same for any number of threads, on training days
+ * only. */
 #include <signal.h>
 
 #include "base/signal.h"
@@ -25,7 +26,8 @@ static struct tune_fixture *two_levels(const char *policy)
     f->sc.train_frac = 0.9;
     assert_ok(latency_from_erlang(25, 2, 16, 200, &m, &e), &e);
     for (int i = 0; i < N; i++)
-        demand[i] = 0.5f * (i / (HOUR / 2) % 2 == 0 ? m.load_max[3] + m.load_max[4] : m.load_max[7] + m.load_max[8]);
+        demand[i] = 0.5f * (i / (HOUR / 2) % 2 == 0 ? m.load_max[3] + m.load_max[4]
+                                                    : m.load_max[7] + m.load_max[8]);
     latency_fini(&m);
     f->w = world_of(&f->sc, demand, NULL, N);
     f->chance[0] = chance_of(f->w, 1);
@@ -77,7 +79,8 @@ static int every_size(struct tune_fixture *f, struct tune_point p[16])
         o.from = f->o.from;
         o.to = f->o.to;
         assert_ok(run_policy(f->w, f->chance[0], &cfg, &o, r, &e), &e);
-        struct tune_point x = {.opt = use.opt, .misses = run_miss_frac(&r->total), .cost_usd_h = 2.5 * units};
+        struct tune_point x = {
+            .opt = use.opt, .misses = run_miss_frac(&r->total), .cost_usd_h = 2.5 * units};
         if (n == 0 || x.misses < p[n - 1].misses) /* else dearer and no safer: beaten */
             p[n++] = x;
     }
@@ -107,8 +110,10 @@ TEST(the_front_of_a_constant_size_is_that_of_trying_every_size)
 
 TEST(a_pick_is_the_cheapest_within_the_misses_or_the_safest)
 {
-    struct tune_front f = {.n = 3, .point = {{.misses = 0.001, .cost_usd_h = 9}, {.misses = 0.01, .cost_usd_h = 8},
-                                             {.misses = 0.1, .cost_usd_h = 7}}};
+    struct tune_front f = {.n = 3,
+                           .point = {{.misses = 0.001, .cost_usd_h = 9},
+                                     {.misses = 0.01, .cost_usd_h = 8},
+                                     {.misses = 0.1, .cost_usd_h = 7}}};
     assert_ptr_equal(tune_pick(&f, 0.01), &f.point[1]);
     assert_ptr_equal(tune_pick(&f, 0.05), &f.point[1]);
     assert_ptr_equal(tune_pick(&f, 1), &f.point[2]);
@@ -165,7 +170,8 @@ TEST(a_setting_on_the_front_gives_its_figures_again)
         o.to = f->o.to;
         assert_ok(run_policy(f->w, f->chance[0], &cfg, &o, r, &e), &e);
         assert_near(run_miss_frac(&r->total), f->front.point[i].misses, 1e-12, 0);
-        assert_near(r->total.cost_usd / ((double)r->total.steps / 60), f->front.point[i].cost_usd_h, 0, 1e-6);
+        assert_near(r->total.cost_usd / ((double)r->total.steps / 60), f->front.point[i].cost_usd_h,
+                    0, 1e-6);
     }
     mem_free(r);
     fixture_free(f);
@@ -184,8 +190,10 @@ TEST(the_front_is_the_same_for_one_thread_and_two)
     assert_int_equal(a->front.runs, b->front.runs);
     for (int i = 0; i < a->front.n; i++) {
         assert_memory_equal(&a->front.point[i].misses, &b->front.point[i].misses, sizeof(double));
-        assert_memory_equal(&a->front.point[i].cost_usd_h, &b->front.point[i].cost_usd_h, sizeof(double));
-        assert_memory_equal(&a->front.point[i].opt.hpa, &b->front.point[i].opt.hpa, sizeof(struct hpa_options));
+        assert_memory_equal(&a->front.point[i].cost_usd_h, &b->front.point[i].cost_usd_h,
+                            sizeof(double));
+        assert_memory_equal(&a->front.point[i].opt.hpa, &b->front.point[i].opt.hpa,
+                            sizeof(struct hpa_options));
     }
     thread_pool_free(pool);
     fixture_free(a);
@@ -212,15 +220,18 @@ TEST(tuning_outside_the_training_part_is_refused)
 {
     struct tune_fixture *f = wave("hpa");
     struct err e;
-    const int32_t bad[][2] = {{0, f->w->train_end + 1}, {-1, 100}, {100, 100}, {f->w->train_end, f->w->n}};
+    const int32_t bad[][2] = {
+        {0, f->w->train_end + 1}, {-1, 100}, {100, 100}, {f->w->train_end, f->w->n}};
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
         f->o.from = bad[i][0];
         f->o.to = bad[i][1];
-        assert_err(tune_front(f->w, f->chance, 1, &f->o, NULL, &f->front, &e), ERR_INVAL, &e, "training part");
+        assert_err(tune_front(f->w, f->chance, 1, &f->o, NULL, &f->front, &e), ERR_INVAL, &e,
+                   "training part");
     }
     f->o = tune_opts_default(f->w, policy_find("hpa"));
     assert_true(f->o.from >= 0 && f->o.to == f->w->train_end);
-    assert_err(tune_front(f->w, f->chance, 0, &f->o, NULL, &f->front, &e), ERR_INVAL, &e, "0 seeds");
+    assert_err(tune_front(f->w, f->chance, 0, &f->o, NULL, &f->front, &e), ERR_INVAL, &e,
+               "0 seeds");
     fixture_free(f);
 }
 
@@ -230,7 +241,8 @@ TEST(tuning_stops_when_asked_to)
     struct err e;
     signal_catch();
     assert_int_equal(raise(SIGINT), 0);
-    assert_err(tune_front(f->w, f->chance, 1, &f->o, NULL, &f->front, &e), ERR_INTERRUPTED, &e, "tuning hpa");
+    assert_err(tune_front(f->w, f->chance, 1, &f->o, NULL, &f->front, &e), ERR_INTERRUPTED, &e,
+               "tuning hpa");
     signal_clear();
     tune(f, NULL);
     fixture_free(f);

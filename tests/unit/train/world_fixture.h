@@ -1,6 +1,7 @@
 /* world_fixture.h - small worlds from demand in memory.
  *
- * The service: 25 ms in two slots, so one unit serves 80 requests/s at full use, p99 target 200 ms, 2.5 $ an hour. */
+ * The service: 25 ms in two slots, so one unit serves 80 requests/s at full use, p99 target 200
+ * ms, 2.5 $ an hour. */
 #ifndef TESTS_UNIT_TRAIN_WORLD_FIXTURE_H
 #define TESTS_UNIT_TRAIN_WORLD_FIXTURE_H
 
@@ -30,7 +31,8 @@ static inline void calm_scenario(struct scenario *sc, int start_s)
     sc->chance.start_min_us = sc->chance.start_max_us = start_s * US_PER_S;
 }
 
-static inline struct world *world_of(const struct scenario *sc, const float *demand, const uint8_t *barred, int64_t n)
+static inline struct world *world_of(const struct scenario *sc, const float *demand,
+                                     const uint8_t *barred, int64_t n)
 {
     struct err e;
     struct world *w;
@@ -61,7 +63,8 @@ static inline struct chance *chance_of(const struct world *w, uint64_t seed)
     return c;
 }
 
-static inline void config_of(const struct world *w, const char *policy, bool guarded, struct capacity_config *cfg)
+static inline void config_of(const struct world *w, const char *policy, bool guarded,
+                             struct capacity_config *cfg)
 {
     struct err e;
     struct policy_use use;

@@ -1,11 +1,12 @@
-/* world_test.c - from a scenario to demand, simulator and forecasts; degenerate histories; what chance decides. */
+/* world_test.c - from a scenario to demand, simulator and forecasts; degenerate histories; what
+ * chance decides. */
 #include "base/file.h"
 #include "tests/unit/train/world_fixture.h"
 
 enum { HOUR = 240 };
 
-static enum err_code refused(const struct scenario *sc, const float *demand, int64_t n, const char *zone,
-                             struct err *e)
+static enum err_code refused(const struct scenario *sc, const float *demand, int64_t n,
+                             const char *zone, struct err *e)
 {
     struct world *w;
     enum err_code rc = world_from_demand(sc, demand, NULL, n, WORLD_MONDAY_US, zone, &w, e);
@@ -138,7 +139,8 @@ TEST(the_data_hash_tells_demand_gaps_and_time_apart)
     small_scenario(&sc);
     for (int i = 0; i < HOUR; i++)
         demand[i] = 50;
-    struct world *w = world_of(&sc, demand, barred, HOUR), *same = world_of(&sc, demand, NULL, HOUR);
+    struct world *w = world_of(&sc, demand, barred, HOUR),
+                 *same = world_of(&sc, demand, NULL, HOUR);
     assert_true(w->data_hash == same->data_hash);
     barred[5] = 1;
     struct world *gap = world_of(&sc, demand, barred, HOUR), *later;
@@ -196,16 +198,20 @@ TEST(a_step_that_does_not_divide_five_minutes_is_refused)
     scenario_fini(&sc);
 }
 
-/* ---- files ------------------------------------------------------------------------------------ */
+/* ---- files ------------------------------------------------------------------------------------
+ */
 
-static enum err_code world_of_csv(struct scenario *sc, const char *csv, const char *more, struct world **w,
-                                  struct err *e)
+static enum err_code world_of_csv(struct scenario *sc, const char *csv, const char *more,
+                                  struct world **w, struct err *e)
 {
-    const char *data = test_path("%s/load.csv", test_tmp_dir()), *yaml = test_path("%s/world.yaml", test_tmp_dir());
+    const char *data = test_path("%s/load.csv", test_tmp_dir()),
+               *yaml = test_path("%s/world.yaml", test_tmp_dir());
     char text[1024];
     test_write_file(data, csv, strlen(csv));
-    (void)snprintf(text, sizeof text, "name: from_csv\nhistory:\n  format: csv\n  paths: [load.csv]\n"
-                                      "  options: {time: ts, qps: load%s}\n", more);
+    (void)snprintf(text, sizeof text,
+                   "name: from_csv\nhistory:\n  format: csv\n  paths: [load.csv]\n"
+                   "  options: {time: ts, qps: load%s}\n",
+                   more);
     test_write_file(yaml, text, strlen(text));
     enum err_code rc = scenario_load(sc, yaml, NULL, 0, e);
     return rc ? rc : world_new(sc, w, e);
@@ -321,7 +327,8 @@ TEST(an_unknown_generator_is_refused_and_a_known_one_runs)
     scenario_fini(&sc);
 }
 
-/* ---- chance ----------------------------------------------------------------------------------- */
+/* ---- chance -----------------------------------------------------------------------------------
+ */
 
 TEST(a_seed_decides_noise_and_forecasts_whatever_the_threads)
 {
@@ -338,7 +345,8 @@ TEST(a_seed_decides_noise_and_forecasts_whatever_the_threads)
         assert_int_equal(alone[i]->seed, 5 + i);
         assert_memory_equal(alone[i]->factor, pooled[i]->factor, (size_t)w->n * sizeof(float));
         for (int32_t k = 0; k < alone[i]->n_forecasts; k++) {
-            assert_memory_equal(alone[i]->forecast[k].mean, pooled[i]->forecast[k].mean, sizeof(float[FORECAST_LEVELS]));
+            assert_memory_equal(alone[i]->forecast[k].mean, pooled[i]->forecast[k].mean,
+                                sizeof(float[FORECAST_LEVELS]));
             assert_true(alone[i]->forecast[k].usable == pooled[i]->forecast[k].usable);
         }
         chance_free(pooled[i]);
@@ -365,7 +373,8 @@ TEST(a_forecast_knows_nothing_of_what_comes_after_it)
     struct chance *a = chance_of(w, 1), *b = chance_of(other, 1);
     int usable = 0, differ = 0;
     for (int32_t i = 0; i < a->n_forecasts; i++) {
-        bool same = memcmp(a->forecast[i].mean, b->forecast[i].mean, sizeof a->forecast[i].mean) == 0;
+        bool same =
+            memcmp(a->forecast[i].mean, b->forecast[i].mean, sizeof a->forecast[i].mean) == 0;
         if (i * w->point_steps <= cut) {
             assert_true(same || isnan(a->forecast[i].mean[0]));
             usable += a->forecast[i].usable;
@@ -396,7 +405,8 @@ TEST(a_forecast_knows_nothing_of_what_happened_in_a_gap)
     struct world *calm = world_of(&sc, demand, barred, w->n);
     for (int32_t i = 5 * WORLD_DAY; i < 5 * WORLD_DAY + 2 * HOUR; i++)
         demand[i] *= 20;
-    struct world *wild = world_of(&sc, demand, barred, w->n), *seen = world_of(&sc, demand, NULL, w->n);
+    struct world *wild = world_of(&sc, demand, barred, w->n),
+                 *seen = world_of(&sc, demand, NULL, w->n);
     struct chance *a = chance_of(calm, 1), *b = chance_of(wild, 1), *c = chance_of(seen, 1);
     int usable = 0, differ = 0;
     for (int32_t i = 0; i < a->n_forecasts; i++) {
@@ -430,7 +440,8 @@ TEST(the_noise_of_a_chance_is_what_the_simulator_serves)
     capsim_reset(lane, &w->sim, &w->trace, c->seed, 1000, 8, &view);
     for (int i = 1000; i < 1200; i++) {
         capsim_step(lane, &w->sim, &w->trace, 8, &view, &out);
-        assert_near((double)out.arrivals, (double)w->demand[i] * (double)c->factor[i] * 15, 0, 1e-5);
+        assert_near((double)out.arrivals, (double)w->demand[i] * (double)c->factor[i] * 15, 0,
+                    1e-5);
     }
     mem_free(lane);
     chance_free(c);
