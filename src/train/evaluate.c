@@ -1,9 +1,11 @@
 #include "train/evaluate.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/signal.h"
 #include "train/bound.h"
@@ -28,9 +30,55 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
+/* "gpu=0.7,down_window=55min" into the contender's options. */
+static enum err_code parse_options(const char *text, struct contender *c, struct err *e)
+{
+    const struct policy *p = c->use.policy;
+    for (const char *at = text; at;) {
+        char word[128], *equals;
+        const char *comma = strchr(at, ',');
+        size_t n = comma ? (size_t)(comma - at) : strlen(at);
+        if (n >= sizeof word)
+            return err_set(e, ERR_LIMIT, "policy %s: \"%.40s...\" is too long", p->name, at);
+        memcpy(word, at, n);
+        word[n] = '\0';
+        at = comma ? comma + 1 : NULL;
+        if (!(equals = strchr(word, '=')))
+            return err_set(e, ERR_PARSE, "policy %s: \"%s\": expected option=value or published", p->name, word);
+        *equals = '\0';
+        const struct opt_row *row = opt_find(p->options, word);
+        if (!row) {
+            struct buf known = buf_init(4096);
+            for (size_t i = 0; i < p->options->n; i++)
+                buf_fmt(&known, "%s%s", i ? ", " : "", p->options->rows[i].name);
+            enum err_code rc = err_set(e, ERR_MISSING, "policy %s has no option \"%s\"; it has %.300s", p->name, word,
+                                       known.n ? known.p : "none");
+            buf_fini(&known);
+            return rc;
+        }
+        if (opt_set_row(row, &c->use.opt, equals + 1, false, e))
+            return err_wrap(e, "policy %s: %s", p->name, word);
+    }
+    return ERR_OK;
+}
+
+static enum err_code unknown_policy(const char *text, struct err *e)
+{
+    if (file_exists(text))
+        return err_wrap(e, "%s is there, but the name of a policy file ends in .safetensors", text);
+    if (e && strstr(e->msg, "did you mean"))
+        return e->code;
+    struct buf known = buf_init(4096);
+    for (size_t i = 0; policy_at(i); i++)
+        buf_fmt(&known, "%s, ", policy_at(i)->name);
+    enum err_code rc = err_set(e, ERR_MISSING, "policy: \"%s\" is unknown; there are %soracle and policy files", text,
+                               known.p);
+    buf_fini(&known);
+    return rc;
+}
+
 enum err_code contender_parse(const char *text, struct contender *c, struct err *e)
 {
-    static const char published[] = ":published";
     char name[64];
     memset(c, 0, sizeof *c);
     (void)snprintf(c->name, sizeof c->name, "%s", base_name(text));
@@ -45,20 +93,22 @@ enum err_code contender_parse(const char *text, struct contender *c, struct err 
         return ERR_OK;
     }
     const struct policy *p;
-    bool as_published = has_suffix(text, published);
-    int n = (int)(strlen(text) - (as_published ? sizeof published - 1 : 0));
-    if (n >= (int)sizeof name)
+    const char *colon = strchr(text, ':'); /* what follows: "published", or options */
+    size_t n = colon ? (size_t)(colon - text) : strlen(text);
+    if (n >= sizeof name)
         return err_set(e, ERR_LIMIT, "policy name \"%.40s...\" is too long", text);
-    (void)snprintf(name, sizeof name, "%.*s", n, text);
+    (void)snprintf(name, sizeof name, "%.*s", (int)n, text);
     enum err_code rc = policy_parse(name, &p, &c->guarded, e);
     if (rc)
-        return rc;
+        return rc == ERR_MISSING ? unknown_policy(text, e) : rc;
     if (p->learned || strcmp(p->name, "outlook") == 0)
         return err_set(e, ERR_INVAL, "policy: %s is learned; train one and name its file, e.g. p.safetensors",
                        p->name);
     policy_use_default(&c->use, p);
-    c->tuned = !as_published && p->n_ranges > 0 && strcmp(p->name, "threshold") != 0;
-    return ERR_OK;
+    c->tuned = !colon && p->n_ranges > 0 && strcmp(p->name, "threshold") != 0;
+    if (!colon || strcmp(colon, ":published") == 0)
+        return ERR_OK;
+    return parse_options(colon + 1, c, e);
 }
 
 static bool trained_on_test_days(const struct learned *l, const struct world *w)
@@ -89,6 +139,39 @@ enum err_code contender_config(const struct contender *c, const struct world *w,
     return rc ? err_wrap(e, "%s", c->path) : ERR_OK;
 }
 
+/* ---- progress --------------------------------------------------------------------------------- */
+
+enum { BOUND_RUNS = 40 }; /* a bound and a plan of one seed take about as long as this many runs */
+
+/* Where the whole evaluation stands, in runs. */
+struct ticker {
+    evaluate_progress_fn *fn;
+    void *ctx;
+    char what[96];
+    _Atomic int64_t done;
+    int64_t total;
+};
+
+static void tick_n(struct ticker *t, int64_t n)
+{
+    int64_t done = atomic_fetch_add(&t->done, n) + n;
+    if (t->fn)
+        t->fn(t->ctx, t->what, done < t->total ? done : t->total, t->total);
+}
+
+static void tick(void *arg)
+{
+    tick_n(arg, 1);
+}
+
+/* A new stage that begins with `done` runs behind it, whatever was counted. */
+static void ticker_stage(struct ticker *t, const char *what, int64_t done)
+{
+    (void)snprintf(t->what, sizeof t->what, "%s", what);
+    atomic_store(&t->done, done);
+    tick_n(t, 0);
+}
+
 /* ---- running ---------------------------------------------------------------------------------- */
 
 /* One (policy, setting, seed) to run over the test stretch. */
@@ -106,6 +189,7 @@ struct batch {
     struct chance **chance;
     struct task *task;
     int n, cap;
+    struct ticker *ticker;
 };
 
 static void add_task(struct batch *b, const struct contender *c, const union policy_options *opt, int seed,
@@ -138,6 +222,7 @@ static void run_task(size_t shard, int worker, void *arg)
         t->rc = run_policy(b->w, b->chance[t->seed], cfg, &o, t->out, &t->err);
     learned_fini(&l);
     mem_free(cfg);
+    tick(b->ticker);
 }
 
 static enum err_code run_batch(struct batch *b, struct thread_pool *pool, struct err *e)
@@ -157,12 +242,21 @@ static enum err_code run_batch(struct batch *b, struct thread_pool *pool, struct
 
 /* ---- tuning ----------------------------------------------------------------------------------- */
 
-static enum err_code tune_contender(const struct world *w, const struct evaluate_opts *o, struct chance *train,
-                                    struct thread_pool *pool, struct contender *c, struct err *e)
+static struct tune_opts tune_opts_of(const struct world *w, const struct evaluate_opts *o, const struct contender *c)
 {
     struct tune_opts t = tune_opts_default(w, c->use.policy);
     t.evals = o->tune_evals;
     t.guarded = c->guarded;
+    return t;
+}
+
+static enum err_code tune_contender(const struct world *w, const struct evaluate_opts *o, struct chance *train,
+                                    struct thread_pool *pool, struct ticker *ticker, struct contender *c,
+                                    struct err *e)
+{
+    struct tune_opts t = tune_opts_of(w, o, c);
+    t.tick = tick;
+    t.tick_arg = ticker;
     c->front = mem_zero(1, sizeof *c->front);
     enum err_code rc = tune_front(w, &train, 1, &t, pool, c->front, e);
     const struct tune_point *p = rc ? NULL : tune_pick(c->front, w->scenario->service.tune_violation_max);
@@ -172,9 +266,11 @@ static enum err_code tune_contender(const struct world *w, const struct evaluate
 }
 
 static enum err_code tune_all(const struct world *w, const struct evaluate_opts *o, struct thread_pool *pool,
-                              struct evaluate_result *r, evaluate_progress_fn *progress, void *ctx, struct err *e)
+                              struct evaluate_result *r, struct ticker *ticker, struct err *e)
 {
     struct chance *train;
+    char what[96];
+    int64_t done = 0;
     enum err_code rc = chance_new(w, train_seed(o->seed), &train, e);
     if (rc)
         return rc;
@@ -182,9 +278,11 @@ static enum err_code tune_all(const struct world *w, const struct evaluate_opts 
         struct contender *c = &r->contender[i];
         if (!c->tuned)
             continue;
-        if (progress)
-            progress(ctx, c->name, i, r->n);
-        rc = tune_contender(w, o, train, pool, c, e);
+        (void)snprintf(what, sizeof what, "tuning %s", c->name);
+        ticker_stage(ticker, what, done);
+        rc = tune_contender(w, o, train, pool, ticker, c, e);
+        struct tune_opts t = tune_opts_of(w, o, c);
+        done += tune_runs(&t);
     }
     chance_free(train);
     return rc;
@@ -194,6 +292,7 @@ static enum err_code tune_all(const struct world *w, const struct evaluate_opts 
 
 struct bound_task {
     const struct world *w;
+    struct ticker *ticker;
     struct evaluate_result *r;
     double *cost; /* [n_seeds][n_bound_points] */
     enum err_code *rc;
@@ -223,10 +322,11 @@ static void bound_seed(size_t shard, int worker, void *arg)
     if (!rc)
         rc = run_policy(w, r->chance[shard], NULL, &o, &r->oracle[shard], e);
     b->rc[shard] = rc;
+    tick_n(b->ticker, BOUND_RUNS);
 }
 
 static enum err_code find_bounds(const struct world *w, struct thread_pool *pool, struct evaluate_result *r,
-                                 struct err *e)
+                                 struct ticker *ticker, struct err *e)
 {
     static const double share[] = {0.25, 0.5, 0.7, 1, 2, 4, 8};
     size_t n = (size_t)r->n_seeds;
@@ -236,7 +336,7 @@ static enum err_code find_bounds(const struct world *w, struct thread_pool *pool
         r->bound_limits[i] = share[i] * w->scenario->service.slo_violation_max;
     r->oracle = mem_zero(n, sizeof *r->oracle);
     r->oracle_plan = mem_zero(n, sizeof *r->oracle_plan);
-    struct bound_task b = {.w = w, .r = r, .cost = mem_zero(n * r->n_bound_points, sizeof(double)),
+    struct bound_task b = {.w = w, .ticker = ticker, .r = r, .cost = mem_zero(n * r->n_bound_points, sizeof(double)),
                            .rc = mem_zero(n, sizeof(enum err_code)), .err = mem_zero(n, sizeof(struct err))};
     parallel_for(pool, n, bound_seed, &b);
     for (size_t s = 0; s < n; s++) {
@@ -267,6 +367,8 @@ static enum err_code take_contenders(const struct evaluate_opts *o, struct evalu
         enum err_code rc = contender_parse(o->policies[i], c, e);
         if (rc)
             return rc;
+        if (c->kind == CONTENDER_ORACLE && !o->bounds)
+            return err_set(e, ERR_USAGE, "policy oracle needs the bounds");
         c->tuned = c->tuned && o->tune_evals > 0;
         if (c->tuned && strcmp(c->name, "hpa") == 0)
             r->hpa = r->n - 1;
@@ -276,6 +378,22 @@ static enum err_code take_contenders(const struct evaluate_opts *o, struct evalu
         return ERR_OK;
     r->hpa = r->n++; /* its front is what every row is measured against */
     return contender_parse("hpa", &r->contender[r->hpa], e);
+}
+
+/* A file that does not load must not be found out after minutes of tuning. */
+static enum err_code check_learned(const struct world *w, const struct evaluate_result *r, struct err *e)
+{
+    enum err_code rc = ERR_OK;
+    struct capacity_config *cfg = mem_zero(1, sizeof *cfg);
+    for (int i = 0; i < r->n && !rc; i++) {
+        struct learned l;
+        if (r->contender[i].kind != CONTENDER_LEARNED)
+            continue;
+        rc = contender_config(&r->contender[i], w, &l, cfg, e);
+        learned_fini(&l);
+    }
+    mem_free(cfg);
+    return rc;
 }
 
 static void plan_runs(const struct evaluate_opts *o, struct evaluate_result *r, struct batch *b)
@@ -320,8 +438,6 @@ static enum err_code compute_metrics(const struct evaluate_opts *o, struct evalu
         oracle = runs_of(&hold[TUNE_POINTS_MAX], r->oracle, r->n_seeds);
     for (int i = 0; i < r->n_shown && !rc; i++) {
         struct contender *c = &r->contender[i];
-        if (c->kind == CONTENDER_ORACLE && !r->oracle)
-            return err_set(e, ERR_USAGE, "policy oracle needs the bounds; leave out --no-bounds");
         const struct run_result *runs = c->kind == CONTENDER_ORACLE ? r->oracle : c->runs;
         struct metric_input in = {
             .runs = runs_of(&hold[TUNE_POINTS_MAX + 1], runs, r->n_seeds),
@@ -356,6 +472,27 @@ static void describe(const struct world *w, struct evaluate_result *r)
             r->ev.proposal = r->contender[i].name;
 }
 
+/* Runs to do: as planned before tuning, when the sizes of fronts are not known yet. */
+static int64_t count_tuning(const struct world *w, const struct evaluate_opts *o, const struct evaluate_result *r)
+{
+    int64_t n = 0;
+    for (int i = 0; i < r->n; i++) {
+        if (!r->contender[i].tuned)
+            continue;
+        struct tune_opts t = tune_opts_of(w, o, &r->contender[i]);
+        n += tune_runs(&t);
+    }
+    return n;
+}
+
+static int64_t guess_tests(const struct evaluate_opts *o, const struct evaluate_result *r)
+{
+    int64_t settings = 0;
+    for (int i = 0; i < r->n; i++)
+        settings += 1 + (r->contender[i].tuned && (i == r->hpa || o->all_fronts) ? TUNE_POINTS_MAX : 0);
+    return settings * o->n_seeds;
+}
+
 enum err_code evaluate_run(const struct world *w, const struct evaluate_opts *o, struct thread_pool *pool,
                            evaluate_progress_fn *progress, void *ctx, struct evaluate_result **out, struct err *e)
 {
@@ -366,21 +503,27 @@ enum err_code evaluate_run(const struct world *w, const struct evaluate_opts *o,
     enum err_code rc = take_contenders(o, r, e);
     if (rc)
         return rc;
-    if (progress)
-        progress(ctx, "forecasts", 0, 1);
+    if ((rc = check_learned(w, r, e)))
+        return rc;
+    int64_t tuning = o->tune_evals > 0 ? count_tuning(w, o, r) : 0;
+    int64_t bounding = o->bounds ? (int64_t)o->n_seeds * BOUND_RUNS : 0;
+    struct ticker t = {.fn = progress, .ctx = ctx, .total = tuning + guess_tests(o, r) + bounding};
+    ticker_stage(&t, "forecasts", 0);
     r->chance = mem_zero((size_t)o->n_seeds, sizeof *r->chance);
     rc = chance_new_many(w, (uint64_t)w->scenario->chance.seed, o->n_seeds, pool, r->chance, e);
     if (!rc && o->tune_evals > 0)
-        rc = tune_all(w, o, pool, r, progress, ctx, e);
-    if (!rc && progress)
-        progress(ctx, "test days", r->n, r->n);
-    struct batch b = {.w = w, .chance = r->chance};
+        rc = tune_all(w, o, pool, r, &t, e);
+    struct batch b = {.w = w, .chance = r->chance, .ticker = &t};
     if (!rc) {
         plan_runs(o, r, &b);
+        t.total = tuning + b.n + bounding;
+        ticker_stage(&t, "test days", tuning);
         rc = run_batch(&b, pool, e);
     }
-    if (!rc && o->bounds)
-        rc = find_bounds(w, pool, r, e);
+    if (!rc && o->bounds) {
+        ticker_stage(&t, "bounds", t.total - bounding);
+        rc = find_bounds(w, pool, r, &t, e);
+    }
     if (!rc)
         rc = compute_metrics(o, r, e);
     if (!rc)

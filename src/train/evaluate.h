@@ -3,7 +3,7 @@
  * Every policy runs the test stretch under the same seeds.  Rules are tuned on the training days first: a rule's row
  * is its cheapest setting within the scenario's tune_violation_max there, and hpa's whole front is what
  * cost_at_equal_misses_frac reads.  `threshold` keeps its published constants (that is the point of it);
- * "NAME:published" keeps any other's.  "NAME+guard" runs a rule behind the guard as a row of its own.
+ * "NAME:published" keeps any other's, "NAME:option=value,..." states them.  "NAME+guard" runs a rule behind the guard as a row of its own.
  * "oracle" is the feasible clairvoyant plan, `bound` the proven lower bound on cost at the SLO.
  * A learned policy that was trained on any part of the test stretch is refused. */
 #ifndef TRAIN_EVALUATE_H
@@ -65,8 +65,8 @@ struct evaluate_result {
     struct evaluation ev;
 };
 
-/* Tells where it stands: what is being done, done of total. */
-typedef void evaluate_progress_fn(void *ctx, const char *what, int done, int total);
+/* Tells where it stands: what is being done; runs done, of about `total`.  Called often and from any thread. */
+typedef void evaluate_progress_fn(void *ctx, const char *what, int64_t done, int64_t total);
 
 /* Errors: ERR_MISSING for an unknown policy (names the nearest), ERR_MISMATCH for one trained on the test days,
  * those of running.  *out is released with evaluate_free in any case. */
@@ -75,7 +75,8 @@ NODISCARD enum err_code evaluate_run(const struct world *w, const struct evaluat
                                      struct evaluate_result **out, struct err *e);
 void evaluate_free(struct evaluate_result *r);
 
-/* "hpa", "hpa+guard", "hpa:published", "oracle", "p.safetensors" -> contender, not run yet. */
+/* "hpa", "hpa+guard", "hpa:published", "hpa:gpu=0.7,down_window=55min", "oracle", "p.safetensors" -> contender, not
+ * run yet.  Errors: ERR_MISSING for an unknown policy or option (names the nearest), ERR_PARSE, ERR_RANGE. */
 NODISCARD enum err_code contender_parse(const char *text, struct contender *out, struct err *e);
 /* A configuration of this contender for one thread; *l holds its networks and is released by the caller. */
 NODISCARD enum err_code contender_config(const struct contender *c, const struct world *w, struct learned *l,

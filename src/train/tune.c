@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <nlopt.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,12 +57,26 @@ enum err_code world_config(const struct world *w, const struct policy_use *use, 
     return capacity_config_finish(cfg, e);
 }
 
+/* A setting that a person can read and type: four digits, whole seconds. */
+static double readable(const struct policy *p, const char *option, double v)
+{
+    const struct opt_row *row = opt_find(p->options, option);
+    if (row && row->type == OPT_TYPE_DURATION)
+        return v >= 1e6 ? round(v * 1e-6) * 1e6 : v;
+    if (!row || row->type != OPT_TYPE_DOUBLE)
+        return v;
+    char text[32];
+    (void)snprintf(text, sizeof text, "%.4g", v);
+    return strtod(text, NULL);
+}
+
 static enum err_code set_options(const struct policy *p, const double *x, union policy_options *opt,
                                  struct err *e)
 {
     for (size_t i = 0; i < p->n_ranges; i++) {
         const struct policy_range *r = &p->ranges[i];
         double v = r->log ? exp(log(r->lo) + x[i] * (log(r->hi) - log(r->lo))) : r->lo + x[i] * (r->hi - r->lo);
+        v = fmin(fmax(readable(p, r->option, v), r->lo), r->hi);
         enum err_code rc = policy_option_set(p, opt, r->option, v, e);
         if (rc)
             return rc;
@@ -114,6 +129,8 @@ static double objective(unsigned n, const double *x, double *grad, void *arg)
         s->rc = measure(s, &use, &p);
     if (s->rc)
         return 0;
+    if (s->o->tick)
+        s->o->tick(s->o->tick_arg);
     if (s->n < s->cap)
         s->pool[s->n++] = p;
     double over = fmax(0, p.reversals_per_day - s->o->reversals_max); /* 0 without a limit */
@@ -200,6 +217,16 @@ static enum err_code check_opts(const struct world *w, const struct tune_opts *o
     return ERR_OK;
 }
 
+static int count_prices(const struct tune_opts *o)
+{
+    return o->target > 0 ? (int)ARRAY_LEN(target_prices) : TUNE_PRICES;
+}
+
+int64_t tune_runs(const struct tune_opts *o)
+{
+    return o->start.policy->n_ranges ? (int64_t)o->evals * count_prices(o) : 1;
+}
+
 enum err_code tune_front(const struct world *w, struct chance *const *chance, int n_chances,
                          const struct tune_opts *o, struct thread_pool *pool, struct tune_front *out,
                          struct err *e)
@@ -213,7 +240,7 @@ enum err_code tune_front(const struct world *w, struct chance *const *chance, in
     struct tune_point *points = mem_zero(POOL_MAX, sizeof *points);
     struct search *s = mem_zero(TUNE_PRICES, sizeof *s);
     int evals = o->start.policy->n_ranges ? o->evals : 1, n = 0;
-    int n_prices = o->target > 0 ? (int)ARRAY_LEN(target_prices) : TUNE_PRICES;
+    int n_prices = count_prices(o);
     for (int i = 0; i < n_prices; i++)
         s[i] = (struct search){.w = w, .chance = chance, .n_chances = n_chances, .o = o,
                                .price = o->target > 0 ? target_prices[i] : prices[i],

@@ -37,6 +37,8 @@ struct tune_opts {
     int n_seeds;          /* averaged per setting, at most the number of chances */
     double reversals_max; /* per day; settings above it are kept out of the front; INFINITY: none */
     const struct outlook *outlook; /* for policies that need one: copied per thread; or NULL */
+    void (*tick)(void *arg); /* after every setting tried, from any thread; or NULL */
+    void *tick_arg;
 };
 struct tune_opts tune_opts_default(const struct world *w, const struct policy *policy);
 
@@ -45,6 +47,8 @@ struct tune_opts tune_opts_default(const struct world *w, const struct policy *p
 NODISCARD enum err_code tune_front(const struct world *w, struct chance *const *chance, int n_chances,
                                    const struct tune_opts *o, struct thread_pool *pool,
                                    struct tune_front *out, struct err *e);
+/* How many settings tune_front() will try at most. */
+int64_t tune_runs(const struct tune_opts *o);
 /* The cheapest point within `misses`; the least misses where none is. */
 const struct tune_point *tune_pick(const struct tune_front *f, double misses);
 
