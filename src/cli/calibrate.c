@@ -42,6 +42,15 @@ static enum err_code from_load_test(const char *path, double slo_ms, struct cali
     return rc ? rc : calibrate_load_test(p, n, slo_ms, out, e);
 }
 
+static void put_summary(const struct calibration *k, double slo_ms, struct buf *text)
+{
+    buf_fmt(text, "one unit serves %.4g requests/s at full use (%s); ", k->unit_qps, calibrate_source_text(k->source));
+    if (k->load_at_slo > 0)
+        buf_fmt(text, "%.4g within a p99 of %.4g ms\n", k->load_at_slo, slo_ms);
+    else
+        buf_fmt(text, "a p99 of %.4g ms is never met, not even when idle: see --slo-p99\n", slo_ms);
+}
+
 static bool is_history(const char *path)
 {
     unsigned char head[64];
@@ -64,15 +73,16 @@ static enum err_code run(struct cli_ctx *c, struct err *e)
         struct table *t = table_new((struct table_column[]){{"load_per_unit", NULL, 3}, {"p50_ms", NULL, 2},
                                                             {"p99_ms", NULL, 2}}, 3);
         for (int i = 0; i < k->n; i++) {
-            table_num(t, k->point[i].load_per_unit);
+            char load[32]; /* from thousandths to thousands per second */
+            (void)snprintf(load, sizeof load, "%.4g", k->point[i].load_per_unit);
+            table_num_text(t, k->point[i].load_per_unit, load);
             table_num(t, k->point[i].p50_ms);
             table_num(t, k->point[i].p99_ms);
         }
         table_format(t, c->format, cli_colour(c), &text);
         table_free(t);
         if (c->format == CLI_TABLE)
-            buf_fmt(&text, "one unit serves %.4g requests/s at full use (%s); %.4g within a p99 of %.4g ms\n",
-                    k->unit_qps, calibrate_source_text(k->source), k->load_at_slo, slo_ms);
+            put_summary(k, slo_ms, &text);
         if (c->format == CLI_TABLE && k->p50_assumed)
             buf_str(&text, "no p50 was given: a quarter of p99 stands in\n");
     }

@@ -2,9 +2,13 @@
 #ifndef CLI_COMMANDS_H
 #define CLI_COMMANDS_H
 
+#include <pthread.h>
+
 #include "base/buf.h"
 #include "base/cli.h"
+#include "base/progress.h"
 #include "base/thread.h"
+#include "train/evaluate.h"
 #include "train/world.h"
 
 extern const struct cli_cmd cmd_demo, cmd_import, cmd_inspect, cmd_forecast, cmd_calibrate, cmd_simulate, cmd_tune,
@@ -12,7 +16,7 @@ extern const struct cli_cmd cmd_demo, cmd_import, cmd_inspect, cmd_forecast, cmd
 
 enum { CLI_TEXT_MAX = 64 << 20 }; /* bytes of one command's output */
 
-/* The first positional argument as a scenario made ready to run. */
+/* The first positional argument, -c and --set as a scenario made ready to run. */
 struct cli_world {
     struct scenario scenario;
     struct world *world;
@@ -22,11 +26,27 @@ NODISCARD enum err_code cli_world_open(const struct cli_ctx *c, const char *path
                                        struct err *e);
 void cli_world_close(struct cli_world *w); /* safe on a zeroed one */
 
+/* A policy named on the command line.  Errors: ERR_USAGE whatever is wrong with the name. */
+NODISCARD enum err_code cli_contender(const char *text, struct contender *out, struct err *e);
+
 /* Whether tables on this output may carry colour. */
 bool cli_colour(const struct cli_ctx *c);
 /* Writes the buffer to -o or stdout and releases it. */
 NODISCARD enum err_code cli_finish(const struct cli_ctx *c, struct buf *text, struct err *e);
-/* Progress of evaluate: a line per stage unless -q.  ctx is the struct cli_ctx. */
-void cli_stage(void *ctx, const char *what, int done, int total);
+/* Words wrapped before column 100, and a line end. */
+void cli_paragraph(const char *text, struct buf *out);
+
+/* Progress of work on several threads: rate and time left on a terminal, else a line per stage.  Silent with -q. */
+struct cli_progress {
+    pthread_mutex_t lock;
+    struct progress p;
+    char what[96];
+    int64_t done;
+    bool drawn;
+};
+void cli_progress_init(struct cli_progress *p, const struct cli_ctx *c, const char *name, int64_t total);
+void cli_progress_at(void *p, const char *what, int64_t done, int64_t total); /* an evaluate_progress_fn */
+void cli_progress_tick(void *p);                                             /* one more done; for tune_opts.tick */
+void cli_progress_fini(struct cli_progress *p);
 
 #endif

@@ -5,10 +5,12 @@
 #include "cli/commands.h"
 #include "report/table.h"
 
+enum { WIDTH = 100 };
+
 enum err_code cli_world_open(const struct cli_ctx *c, const char *path, struct cli_world *out, struct err *e)
 {
     memset(out, 0, sizeof *out);
-    enum err_code rc = scenario_load(&out->scenario, path, c->sets, c->n_sets, e);
+    enum err_code rc = scenario_load_over(&out->scenario, path, c->config, c->sets, c->n_sets, NULL, e);
     if (!rc)
         rc = world_new(&out->scenario, &out->world, e);
     if (!rc)
@@ -26,6 +28,14 @@ void cli_world_close(struct cli_world *w)
     memset(w, 0, sizeof *w);
 }
 
+enum err_code cli_contender(const char *text, struct contender *out, struct err *e)
+{
+    if (!contender_parse(text, out, e))
+        return ERR_OK;
+    e->code = ERR_USAGE;
+    return ERR_USAGE;
+}
+
 bool cli_colour(const struct cli_ctx *c)
 {
     return !c->output && table_colour_wanted(stdout);
@@ -40,9 +50,58 @@ enum err_code cli_finish(const struct cli_ctx *c, struct buf *text, struct err *
     return rc;
 }
 
-void cli_stage(void *ctx, const char *what, int done, int total)
+void cli_paragraph(const char *text, struct buf *out)
 {
-    const struct cli_ctx *c = ctx;
-    if (c->verbosity >= 0)
-        (void)fprintf(stderr, "[%d/%d] %s\n", done < total ? done + 1 : total, total, what);
+    size_t column = 0;
+    for (const char *p = text; *p;) {
+        size_t n = strcspn(p, " ");
+        bool turn = column && column + 1 + n > WIDTH;
+        if (column)
+            buf_char(out, turn ? '\n' : ' ');
+        buf_add(out, p, n);
+        column = turn || !column ? n : column + 1 + n;
+        p += n + (p[n] == ' ');
+    }
+    buf_char(out, '\n');
+}
+
+/* ---- progress --------------------------------------------------------------------------------- */
+
+void cli_progress_init(struct cli_progress *p, const struct cli_ctx *c, const char *name, int64_t total)
+{
+    memset(p, 0, sizeof *p);
+    (void)pthread_mutex_init(&p->lock, NULL);
+    p->p = progress_start(stderr, progress_mode_of(stderr, c->verbosity), name, "runs", (uint64_t)total, 0);
+}
+
+void cli_progress_at(void *ctx, const char *what, int64_t done, int64_t total)
+{
+    struct cli_progress *p = ctx;
+    (void)pthread_mutex_lock(&p->lock);
+    bool new_stage = strcmp(p->what, what) != 0;
+    (void)snprintf(p->what, sizeof p->what, "%s", what);
+    p->p.total = (uint64_t)total;
+    if (new_stage)
+        p->done = done;
+    p->done = done > p->done ? done : p->done; /* threads may report out of order */
+    if (new_stage && p->p.mode == PROGRESS_PLAIN)
+        (void)fprintf(stderr, "%s: %s\n", p->p.what, what);
+    progress_update(&p->p, (uint64_t)p->done, p->what);
+    (void)pthread_mutex_unlock(&p->lock);
+}
+
+void cli_progress_tick(void *ctx)
+{
+    struct cli_progress *p = ctx;
+    (void)pthread_mutex_lock(&p->lock);
+    p->done++;
+    progress_update(&p->p, (uint64_t)p->done, NULL);
+    (void)pthread_mutex_unlock(&p->lock);
+}
+
+void cli_progress_fini(struct cli_progress *p)
+{
+    if (p->p.mode == PROGRESS_TTY)
+        (void)fputs("\r\033[K", stderr); /* the result follows: no trace is left of the line */
+    (void)pthread_mutex_destroy(&p->lock);
 }

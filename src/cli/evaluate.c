@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/signal.h"
 #include "cli/commands.h"
 #include "train/evaluate.h"
 #include "train/story.h"
@@ -14,7 +13,7 @@ struct evaluate_cmd_opts {
 };
 static const struct opt_row rows[] = {
     OPT_STRINGS(struct evaluate_cmd_opts, policies, "policy", NULL,
-                "a rule, NAME+guard, NAME:published, oracle, or a policy file; repeat it", .metavar = "POLICY"),
+                "a rule or a policy file, see above; hpa, predictive and mpc when none is given", .metavar = "POLICY"),
     OPT_INT(struct evaluate_cmd_opts, seeds, "seeds", "5", "1", "100", "noise seeds, the same for every policy"),
     OPT_INT(struct evaluate_cmd_opts, tune_evals, "tune-evals", "60", "4", "500",
             "settings tried per price of a miss when a rule is tuned"),
@@ -29,17 +28,36 @@ static bool wants_html(const struct cli_ctx *c)
     return n > 5 && strcmp(c->output + n - 5, ".html") == 0;
 }
 
-static enum err_code run(struct cli_ctx *c, struct err *e)
+/* Unknown names are found before the data is read. */
+static enum err_code check_names(const struct evaluate_cmd_opts *o, struct err *e)
 {
-    const struct evaluate_cmd_opts *o = c->opts;
+    enum err_code rc = ERR_OK;
+    for (size_t i = 0; i < o->policies.n && !rc; i++) {
+        struct contender who;
+        rc = cli_contender(o->policies.items[i], &who, e);
+        if (!rc && who.kind == CONTENDER_ORACLE && !o->bounds)
+            rc = err_set(e, ERR_USAGE, "--policy oracle needs the bounds; leave out --no-bounds");
+    }
+    return rc;
+}
+
+static void format(const struct cli_ctx *c, const struct evaluation *ev, struct buf *text)
+{
+    evaluation_format(ev, c->format, cli_colour(c), text);
+    if (c->format != CLI_TABLE)
+        return;
+    struct buf summary = buf_init(1 << 16);
+    evaluation_summary(ev, &summary);
+    cli_paragraph(summary.p, text);
+    buf_fini(&summary);
+}
+
+static enum err_code evaluate(struct cli_ctx *c, const struct cli_world *cw, struct buf *text, struct err *e)
+{
     static const char *const usual[] = {"hpa", "predictive", "mpc"};
-    struct cli_world cw;
+    const struct evaluate_cmd_opts *o = c->opts;
     struct evaluate_result *r = NULL;
-    struct buf text = buf_init(CLI_TEXT_MAX);
-    enum err_code rc = cli_world_open(c, c->args[0], &cw, e);
-    if (rc)
-        return rc;
-    signal_catch();
+    struct cli_progress progress;
     struct evaluate_opts eo = {
         .n_seeds = (int)o->seeds,
         .tune_evals = o->tune ? (int)o->tune_evals : 0,
@@ -49,25 +67,38 @@ static enum err_code run(struct cli_ctx *c, struct err *e)
         .n_policies = o->policies.n ? o->policies.n : ARRAY_LEN(usual),
         .seed = c->seed,
     };
-    rc = evaluate_run(cw.world, &eo, cw.pool, cli_stage, c, &r, e);
-    if (!rc && wants_html(c))
-        rc = story_write(cw.world, r, NULL, c->seed, c->output, e);
-    if (!rc) {
-        evaluation_format(&r->ev, c->format, cli_colour(c), &text);
-        if (c->format == CLI_TABLE)
-            evaluation_summary(&r->ev, &text);
-    }
+    cli_progress_init(&progress, c, "evaluating", 0);
+    enum err_code rc = evaluate_run(cw->world, &eo, cw->pool, cli_progress_at, &progress, &r, e);
     if (!rc && wants_html(c)) {
-        (void)fwrite(text.p, 1, text.n, stdout);
-        buf_fini(&text);
-    } else if (!rc) {
-        rc = cli_finish(c, &text, e);
-    } else {
-        buf_fini(&text);
+        cli_progress_at(&progress, "report", progress.done, progress.done);
+        rc = story_write(cw->world, r, NULL, c->seed, c->output, e);
     }
+    cli_progress_fini(&progress);
+    if (!rc)
+        format(c, &r->ev, text);
     evaluate_free(r);
-    cli_world_close(&cw);
     return rc;
+}
+
+static enum err_code run(struct cli_ctx *c, struct err *e)
+{
+    struct cli_world cw = {0};
+    struct buf text = buf_init(CLI_TEXT_MAX);
+    enum err_code rc = check_names(c->opts, e);
+    if (!rc)
+        rc = cli_world_open(c, c->args[0], &cw, e);
+    if (!rc)
+        rc = evaluate(c, &cw, &text, e);
+    cli_world_close(&cw);
+    if (rc || !wants_html(c)) {
+        if (!rc)
+            return cli_finish(c, &text, e);
+        buf_fini(&text);
+        return rc;
+    }
+    struct cli_ctx to_stdout = *c; /* the page has the file */
+    to_stdout.output = NULL;
+    return cli_finish(&to_stdout, &text, e);
 }
 
 const struct cli_cmd cmd_evaluate = {
@@ -76,7 +107,15 @@ const struct cli_cmd cmd_evaluate = {
     .args = "SCENARIO",
     .min_args = 1,
     .max_args = 1,
-    .help = "With -o FILE.html a report is written as well, and the table goes to standard output.\n",
+    .help = "POLICY is one of\n"
+            "  hpa, predictive, mpc, queue, static   a rule, tuned on the training days first\n"
+            "  threshold                             a rule with its published constants\n"
+            "  NAME:published                        any rule with its published settings\n"
+            "  NAME:option=value,...                 any rule with stated settings, as `sluice tune` prints them\n"
+            "  NAME+guard, NAME-guard                with or without the guard\n"
+            "  FILE.safetensors                      a policy made by `sluice train`\n"
+            "  foresight, oracle                     references that know the future\n\n"
+            "With -o FILE.html the report is written there and the table goes to standard output.\n",
     .opts = &table,
     .config = &scenario_table,
     .run = run,

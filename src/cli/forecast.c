@@ -100,7 +100,6 @@ static void backtest_json(const struct backtest_result *r, const char *verdict, 
         json_close(&w);
     }
     json_close(&w);
-    buf_char(text, '\n');
 }
 
 static void score_row(struct table *t, const char *horizon, const char *method, const struct forecast_score *s,

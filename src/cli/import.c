@@ -18,7 +18,6 @@ static enum err_code run(struct cli_ctx *c, struct err *e)
     if (!rc && c->format == CLI_JSON) {
         struct json_writer w = json_writer_init(&text, 2);
         report_json(report, &w, NULL);
-        buf_char(&text, '\n');
     } else if (!rc) {
         report_text(report, &text);
     }
@@ -36,6 +35,7 @@ const struct cli_cmd cmd_import = {
     .args = "FORMAT PATH...",
     .min_args = 2,
     .max_args = 10000,
+    .formats = 1u << CLI_TABLE | 1u << CLI_JSON,
     .help = "Formats: csv, prometheus (range-query JSON), genai, azure-llm.  Compressed files (gzip, zstd) are read\n"
             "as they are.  The result is a history file: see docs/history-file.md.\n",
     .opts = &import_table,

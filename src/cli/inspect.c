@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,7 +22,6 @@ static enum err_code inspect_history(struct cli_ctx *c, const char *path, struct
     if (!rc && c->format == CLI_JSON) {
         struct json_writer w = json_writer_init(&text, 2);
         inspect_json(in, &h, report, &w, NULL);
-        buf_char(&text, '\n');
     } else if (!rc) {
         inspect_text(in, &h, report, &text);
     }
@@ -78,7 +78,6 @@ static enum err_code inspect_policy(struct cli_ctx *c, const char *path, struct 
             json_put_str(&w, NULL, st_at(f, i)->name);
         json_close_array(&w);
         json_close(&w);
-        buf_char(&text, '\n');
     } else {
         for (int i = 0; i < st_meta_count(f); i++)
             buf_fmt(&text, "%-28s %s\n", st_meta_at(f, i).key, st_meta_at(f, i).value);
@@ -97,7 +96,7 @@ static enum err_code run(struct cli_ctx *c, struct err *e)
     unsigned char head[64];
     FILE *f = fopen(path, "rb");
     if (!f)
-        return err_set(e, ERR_IO, "cannot open %s", path);
+        return err_sys(e, errno, "open %s", path);
     size_t n = fread(head, 1, sizeof head, f);
     (void)fclose(f);
     if (history_is_file(head, n))
@@ -114,5 +113,6 @@ const struct cli_cmd cmd_inspect = {
     .args = "FILE",
     .min_args = 1,
     .max_args = 1,
+    .formats = 1u << CLI_TABLE | 1u << CLI_JSON,
     .run = run,
 };

@@ -12,7 +12,7 @@ struct simulate_opts {
     bool test_only, records;
 };
 static const struct opt_row rows[] = {
-    OPT_STRING(struct simulate_opts, policy, "policy", "hpa", "policy name or file", .metavar = "POLICY"),
+    OPT_STRING(struct simulate_opts, policy, "policy", "hpa", "a rule, NAME:option=value,... or a policy file", .metavar = "POLICY"),
     OPT_BOOL(struct simulate_opts, test_only, "test", "false", "run the test part only, not the whole trace"),
     OPT_BOOL(struct simulate_opts, records, "steps", "false", "one row per step instead of one per day"),
 };
@@ -27,7 +27,7 @@ static void on_step(void *ctx, const struct run_look *l)
 {
     struct steps *s = ctx;
     char at[TZ_TEXT];
-    tz_format_rfc3339(NULL, l->view->now_us, at);
+    tz_format_rfc3339(s->w->zone, l->view->now_us, at);
     table_text(s->t, at);
     table_num(s->t, (double)l->demand_qps);
     table_num(s->t, l->view->units_requested);
@@ -38,7 +38,7 @@ static void on_step(void *ctx, const struct run_look *l)
     table_num(s->t, l->out->miss);
 }
 
-static struct table *days_table(const struct run_result *r, const struct world *w)
+static struct table *days_table(const struct run_result *r)
 {
     struct table *t = table_new((struct table_column[]){{"day", NULL, 0}, {"cost_usd", "cost $", 2},
                                                         {"unit_hours", NULL, 1}, {"slo_violation_frac", "misses", 4},
@@ -59,41 +59,38 @@ static struct table *days_table(const struct run_result *r, const struct world *
         table_num(t, (double)d->actions);
         table_num(t, (double)d->reversals);
     }
-    (void)w;
     return t;
 }
 
-static enum err_code simulate(struct cli_ctx *c, const struct world *w, struct chance *chance, struct buf *text,
-                              struct err *e)
+static struct table *steps_table(void)
+{
+    return table_new((struct table_column[]){{"time", NULL, 0}, {"demand_qps", NULL, 2}, {"units_requested", NULL, 0},
+                                             {"units_ready", NULL, 0}, {"units_next", NULL, 0}, {"p99_ms", NULL, 2},
+                                             {"backlog", NULL, 1}, {"miss", NULL, 0}}, 8);
+}
+
+static enum err_code simulate(struct cli_ctx *c, const struct world *w, const struct contender *who, struct chance *chance,
+                              struct buf *text, struct err *e)
 {
     const struct simulate_opts *o = c->opts;
-    struct contender who;
     struct learned l = {0};
     struct capacity_config *cfg = mem_zero(1, sizeof *cfg);
     struct run_result *r = mem_zero(1, sizeof *r);
     struct run_opts ro = run_opts_default(w);
-    struct steps steps = {.w = w};
+    struct steps steps = {.t = o->records ? steps_table() : NULL, .w = w};
     if (!o->test_only)
         ro.from = ro.warm_steps = 0;
-    enum err_code rc = contender_parse(o->policy, &who, e);
-    if (!rc && who.kind == CONTENDER_ORACLE)
-        rc = err_set(e, ERR_USAGE, "the oracle is a row of `sluice evaluate`");
-    if (!rc)
-        rc = contender_config(&who, w, &l, cfg, e);
-    if (!rc && o->records) {
-        steps.t = table_new((struct table_column[]){{"time", NULL, 0}, {"demand_qps", NULL, 2}, {"units_requested", NULL, 0},
-                                                    {"units_ready", NULL, 0}, {"units_next", NULL, 0}, {"p99_ms", NULL, 2},
-                                                    {"backlog", NULL, 1}, {"miss", NULL, 0}}, 8);
+    if (o->records) {
         ro.look = on_step;
         ro.ctx = &steps;
     }
+    enum err_code rc = contender_config(who, w, &l, cfg, e);
     if (!rc)
         rc = run_policy(w, chance, cfg, &ro, r, e);
     if (!rc) {
-        struct table *t = o->records ? steps.t : days_table(r, w);
+        struct table *t = o->records ? steps.t : days_table(r);
         table_format(t, c->format, cli_colour(c), text);
-        if (!o->records)
-            table_free(t);
+        table_free(o->records ? NULL : t);
     }
     table_free(steps.t);
     learned_fini(&l);
@@ -102,17 +99,28 @@ static enum err_code simulate(struct cli_ctx *c, const struct world *w, struct c
     return rc;
 }
 
+static enum err_code check_policy(const char *name, struct contender *who, struct err *e)
+{
+    enum err_code rc = cli_contender(name, who, e);
+    if (!rc && who->kind == CONTENDER_ORACLE)
+        rc = err_set(e, ERR_USAGE, "--policy oracle is a row of `sluice evaluate`");
+    return rc;
+}
+
 static enum err_code run(struct cli_ctx *c, struct err *e)
 {
-    struct cli_world cw;
+    const struct simulate_opts *o = c->opts;
+    struct cli_world cw = {0};
+    struct contender who;
     struct chance *chance = NULL;
     struct buf text = buf_init((size_t)1 << 30);
-    enum err_code rc = cli_world_open(c, c->args[0], &cw, e);
-    if (rc)
-        return rc;
-    rc = chance_new(cw.world, c->seed_given ? c->seed : (uint64_t)cw.scenario.chance.seed, &chance, e);
+    enum err_code rc = check_policy(o->policy, &who, e);
     if (!rc)
-        rc = simulate(c, cw.world, chance, &text, e);
+        rc = cli_world_open(c, c->args[0], &cw, e);
+    if (!rc)
+        rc = chance_new(cw.world, c->seed_given ? c->seed : (uint64_t)cw.scenario.chance.seed, &chance, e);
+    if (!rc)
+        rc = simulate(c, cw.world, &who, chance, &text, e);
     chance_free(chance);
     cli_world_close(&cw);
     if (rc)
@@ -126,6 +134,8 @@ const struct cli_cmd cmd_simulate = {
     .args = "SCENARIO",
     .min_args = 1,
     .max_args = 1,
+    .help = "A rule runs as published unless its settings are stated: --policy hpa:gpu=0.7,down_window=10min; `sluice\n"
+            "tune` finds them.  --seed is the seed of noise, start-up times and failures; the scenario's by default.\n",
     .opts = &table,
     .config = &scenario_table,
     .run = run,
