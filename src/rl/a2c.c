@@ -29,6 +29,8 @@ struct a2c_cfg a2c_cfg_default(void)
         .norm_obs = true,
         .norm_reward = true,
         .cost_limit = 0.01f,
+        .dual_rate = 0.002f,
+        .dual_smooth = 0.98f,
         .n_threads = 1,
         .seed = 1,
     };
@@ -37,9 +39,9 @@ struct a2c_cfg a2c_cfg_default(void)
 static struct ppo_cfg as_ppo(const struct a2c_cfg *c)
 {
     struct ppo_cfg p = ppo_cfg_default();
-    p.epochs = 1;      /* one step ... */
-    p.minibatch = 0;   /* ... on the whole batch */
-    p.clip = 1.0f;     /* wider than any rounding of a ratio of 1 */
+    p.epochs = 1;    /* one step ... */
+    p.minibatch = 0; /* ... on the whole batch */
+    p.clip = 1.0f;   /* wider than any rounding of a ratio of 1 */
     p.value_clip = 0;
     p.target_kl = 0;
     p.bf16_grad = false;
@@ -60,13 +62,16 @@ static struct ppo_cfg as_ppo(const struct a2c_cfg *c)
     p.norm_reward = c->norm_reward;
     p.constrained = c->constrained;
     p.cost_limit = c->cost_limit;
+    p.dual_rate = c->dual_rate;
+    p.dual_smooth = c->dual_smooth;
     p.logit_bias = c->logit_bias;
     p.n_threads = c->n_threads;
     p.seed = c->seed;
     return p;
 }
 
-enum err_code a2c_new(const struct a2c_cfg *cfg, const struct rl_venv *venv, struct a2c **out, struct err *e)
+enum err_code a2c_new(const struct a2c_cfg *cfg, const struct rl_venv *venv, struct a2c **out,
+                      struct err *e)
 {
     struct ppo_cfg p = as_ppo(cfg);
     struct ppo *ppo;
@@ -98,7 +103,8 @@ bool a2c_done(const struct a2c *a)
 }
 
 /* The caller's pairs and ours. */
-static enum err_code with_mark(const struct st_meta *meta, int n, struct st_meta out[ST_META_MAX], struct err *e)
+static enum err_code with_mark(const struct st_meta *meta, int n, struct st_meta out[ST_META_MAX],
+                               struct err *e)
 {
     if (n < 0 || n >= ST_META_MAX)
         return err_set(e, ERR_LIMIT, "%d metadata keys are above %d", n, ST_META_MAX - 1);
@@ -111,15 +117,16 @@ static enum err_code with_mark(const struct st_meta *meta, int n, struct st_meta
     return ERR_OK;
 }
 
-enum err_code a2c_save(const struct a2c *a, const char *path, const struct st_meta *meta, int n_meta,
-                       const struct st_tensor *extra, int n_extra, struct err *e)
+enum err_code a2c_save(const struct a2c *a, const char *path, const struct st_meta *meta,
+                       int n_meta, const struct st_tensor *extra, int n_extra, struct err *e)
 {
     struct st_meta all[ST_META_MAX];
     enum err_code rc = with_mark(meta, n_meta, all, e);
     return rc ? rc : ppo_save(a->ppo, path, all, n_meta + 1, extra, n_extra, e);
 }
 
-enum err_code a2c_load(struct a2c *a, const char *path, const struct st_meta *expect, int n_expect, struct err *e)
+enum err_code a2c_load(struct a2c *a, const char *path, const struct st_meta *expect, int n_expect,
+                       struct err *e)
 {
     struct st_meta all[ST_META_MAX];
     enum err_code rc = with_mark(expect, n_expect, all, e);

@@ -6,7 +6,10 @@
 #include "base/rng.h"
 #include "rl/a3c_priv.h"
 
-#define FIELD(k, f, lo, hi) {.name = #f, .kind = k, .offset = offsetof(struct a3c_cfg, f), .min = lo, .max = hi}
+#define FIELD(k, f, lo, hi)                                                                        \
+    {                                                                                              \
+        .name = #f, .kind = k, .offset = offsetof(struct a3c_cfg, f), .min = lo, .max = hi         \
+    }
 const struct rl_field a3c_fields[] = {
     FIELD(RL_INT, shape, NN_SEPARATE, NN_LSTM),
     FIELD(RL_INT, n_hidden, 8, 512),
@@ -59,16 +62,19 @@ static enum err_code check_cfg(const struct a3c_cfg *c, const struct rl_venv *v,
     if (rc)
         return rc;
     if (c->shape == NN_LSTM && c->n_steps % c->seq_steps != 0)
-        return err_set(e, ERR_RANGE, "n_steps: %d is not a multiple of seq_steps %d", c->n_steps, c->seq_steps);
+        return err_set(e, ERR_RANGE, "n_steps: %d is not a multiple of seq_steps %d", c->n_steps,
+                       c->seq_steps);
     if (v->n_actions < 1 || v->n_actions > PPO_ACTIONS_MAX)
-        return err_set(e, ERR_RANGE, "n_actions: %d is outside 1..%d", v->n_actions, PPO_ACTIONS_MAX);
+        return err_set(e, ERR_RANGE, "n_actions: %d is outside 1..%d", v->n_actions,
+                       PPO_ACTIONS_MAX);
     if (c->n_threads < 1 || c->n_threads > THREADS_MAX || c->n_threads > v->n_lanes)
-        return err_set(e, ERR_RANGE, "n_threads: %d is outside 1..%d, or above the %d lanes", c->n_threads,
-                       THREADS_MAX, v->n_lanes);
+        return err_set(e, ERR_RANGE, "n_threads: %d is outside 1..%d, or above the %d lanes",
+                       c->n_threads, THREADS_MAX, v->n_lanes);
     return ERR_OK;
 }
 
-/* ---- life ------------------------------------------------------------------------------------- */
+/* ---- life -------------------------------------------------------------------------------------
+ */
 
 static void make_lanes(struct a3c *a)
 {
@@ -123,7 +129,8 @@ static enum err_code make_parts(struct a3c *a, struct err *e)
     return rc;
 }
 
-enum err_code a3c_new(const struct a3c_cfg *cfg, const struct rl_venv *venv, struct a3c **out, struct err *e)
+enum err_code a3c_new(const struct a3c_cfg *cfg, const struct rl_venv *venv, struct a3c **out,
+                      struct err *e)
 {
     *out = NULL;
     enum err_code rc = check_cfg(cfg, venv, e);
@@ -145,7 +152,8 @@ enum err_code a3c_new(const struct a3c_cfg *cfg, const struct rl_venv *venv, str
 
 static void free_lanes(struct a3c *a)
 {
-    void *buffer[] = {a->action, a->all.obs, a->all.mask, a->all.reward, a->all.cost, a->all.end, a->all.final_obs};
+    void *buffer[] = {a->action,   a->all.obs, a->all.mask,     a->all.reward,
+                      a->all.cost, a->all.end, a->all.final_obs};
     for (size_t i = 0; i < ARRAY_LEN(buffer); i++)
         mem_free(buffer[i]);
 }
@@ -187,7 +195,8 @@ bool a3c_done(const struct a3c *a)
     return a->steps >= a->cfg.total_steps;
 }
 
-/* ---- training --------------------------------------------------------------------------------- */
+/* ---- training ---------------------------------------------------------------------------------
+ */
 
 enum err_code a3c_train(struct a3c *a, a3c_hook_fn *hook, void *ctx, struct err *e)
 {
@@ -195,7 +204,8 @@ enum err_code a3c_train(struct a3c *a, a3c_hook_fn *hook, void *ctx, struct err 
     a->hook = hook;
     a->ctx = ctx;
     a->stop = a3c_done(a);
-    parallel_for(a->pool, (size_t)a->cfg.n_threads, a3c_worker_run, a); /* one worker per thread of the pool */
+    parallel_for(a->pool, (size_t)a->cfg.n_threads, a3c_worker_run,
+                 a); /* one worker per thread of the pool */
     a->hook = NULL;
     nn_net_pack(a->net);
     for (int i = 0; i < a->cfg.n_threads && rc == ERR_OK; i++) {

@@ -1,8 +1,9 @@
 /* a3c_priv.h - shared state and workers, for a3c.c, a3c_worker.c and a3c_save.c.
  *
- * Statistics.  A worker's normaliser counts its own rows only.  Under the lock it publishes them into its part; the
- * shared normaliser is the sum of all parts in order, part 0 being what a checkpoint brought.  The scaling a
- * worker applies (norm.shift, norm.scale) is then replaced by the shared one. */
+ * Statistics.  A worker's normaliser counts its own rows only.  Under the lock it publishes them
+ * into its part; the shared normaliser is the sum of all parts in order, part 0 being what a
+ * checkpoint brought.  The scaling a worker applies (norm.shift, norm.scale) is then replaced by
+ * the shared one. */
 #ifndef RL_A3C_PRIV_H
 #define RL_A3C_PRIV_H
 
@@ -31,9 +32,9 @@ struct a3c_sums {
 /* Lanes of one worker, numbered from 0, in front of the environment all workers share. */
 struct a3c_lanes {
     struct rl_venv *inner;
-    int first;                       /* lane of the inner environment */
-    const struct rl_step_out *all;   /* arrays over all lanes; each worker touches its own range */
-    int32_t *action;                 /* [all lanes] */
+    int first;                     /* lane of the inner environment */
+    const struct rl_step_out *all; /* arrays over all lanes; each worker touches its own range */
+    int32_t *action;               /* [all lanes] */
 };
 
 struct a3c_worker {
@@ -46,12 +47,12 @@ struct a3c_worker {
     struct collector collector;
     struct rollout *rollout;
     float *scaled, *adv, *ret; /* [n_rows] */
-    int32_t *first;     /* [n_rows / seq_steps], first rows of the sequences */
+    int32_t *first;            /* [n_rows / seq_steps], first rows of the sequences */
     struct ppo_loss loss;
     float reward_scale, lr;
-    int64_t seen;       /* updates done when the parameters were copied */
-    bool warm;          /* statistics were collected */
-    enum err_code rc;   /* of this worker */
+    int64_t seen;     /* updates done when the parameters were copied */
+    bool warm;        /* statistics were collected */
+    enum err_code rc; /* of this worker */
     struct err err;
 };
 

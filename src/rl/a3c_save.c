@@ -1,5 +1,6 @@
-/* a3c_save.c - the shared state in and out of a safetensors file: what persist.h keeps, "a3c.real" and "a3c.count" in
- * the order of struct reals and struct counts.  Lanes are not kept: a resumed run starts fresh episodes. */
+/* a3c_save.c - the shared state in and out of a safetensors file: what persist.h keeps, "a3c.real"
+ * and "a3c.count" in the order of struct reals and struct counts.  Lanes are not kept: a resumed
+ * run starts fresh episodes. */
 #include <inttypes.h>
 #include <stdint.h>
 #include <string.h>
@@ -13,18 +14,26 @@ struct reals {
 struct counts {
     int64_t iteration, steps, episodes, updates, adam_t;
 };
-enum { N_REALS = sizeof(struct reals) / sizeof(double), N_COUNTS = sizeof(struct counts) / sizeof(int64_t) };
+enum {
+    N_REALS = sizeof(struct reals) / sizeof(double),
+    N_COUNTS = sizeof(struct counts) / sizeof(int64_t)
+};
 
 static const int64_t COUNT_MAX = INT64_C(1) << 52; /* sums of counts stay far from overflow */
 
 static struct rl_frame frame_of(const struct a3c *a)
 {
-    return (struct rl_frame){.algorithm = "a3c", .field = a3c_fields, .n_fields = a3c_n_fields, .cfg = &a->cfg,
-                             .venv = &a->venv, .net = a->net, .norm = (struct nn_norm *)(uintptr_t)&a->norm};
+    return (struct rl_frame){.algorithm = "a3c",
+                             .field = a3c_fields,
+                             .n_fields = a3c_n_fields,
+                             .cfg = &a->cfg,
+                             .venv = &a->venv,
+                             .net = a->net,
+                             .norm = (struct nn_norm *)(uintptr_t)&a->norm};
 }
 
-enum err_code a3c_save(const struct a3c *a, const char *path, const struct st_meta *meta, int n_meta,
-                       const struct st_tensor *extra, int n_extra, struct err *e)
+enum err_code a3c_save(const struct a3c *a, const char *path, const struct st_meta *meta,
+                       int n_meta, const struct st_tensor *extra, int n_extra, struct err *e)
 {
     struct reals reals = {a->reward_norm.count, a->reward_norm.mean, a->reward_norm.m2};
     struct counts counts = {a->iteration, a->steps, a->episodes, a->updates, a->adam.t};
@@ -38,7 +47,8 @@ enum err_code a3c_save(const struct a3c *a, const char *path, const struct st_me
     ckpt_add(c, "a3c.real", ST_F64, &reals, N_REALS);
     ckpt_add(c, "a3c.count", ST_I64, &counts, N_COUNTS);
     for (int i = 0; i < n_extra; i++)
-        ckpt_add(c, extra[i].name, extra[i].dtype, extra[i].data, extra[i].n_bytes / st_dtype_size(extra[i].dtype));
+        ckpt_add(c, extra[i].name, extra[i].dtype, extra[i].data,
+                 extra[i].n_bytes / st_dtype_size(extra[i].dtype));
     rc = ckpt_write(c, path, e);
 out:
     mem_free(env);
@@ -89,7 +99,8 @@ static void adopt_statistics(struct a3c *a)
         a->worker[i].warm = a->updates > 0;
 }
 
-enum err_code a3c_load(struct a3c *a, const char *path, const struct st_meta *expect, int n_expect, struct err *e)
+enum err_code a3c_load(struct a3c *a, const char *path, const struct st_meta *expect, int n_expect,
+                       struct err *e)
 {
     struct rl_frame frame = frame_of(a);
     struct st_file *f;

@@ -6,7 +6,8 @@
 #include "rl/a3c_priv.h"
 #include "rl/gae.h"
 
-/* ---- a part of the lanes as an environment of its own ----------------------------------------- */
+/* ---- a part of the lanes as an environment of its own -----------------------------------------
+ */
 
 static void copy_obs(const struct a3c_lanes *l, const float *all, int begin, int end, float *out)
 {
@@ -29,7 +30,8 @@ static void lanes_reset(void *env, int begin, int end, float *obs, uint8_t *mask
     copy_mask(l, begin, end, mask);
 }
 
-static void lanes_step(void *env, int begin, int end, const int32_t *action, const struct rl_step_out *out)
+static void lanes_step(void *env, int begin, int end, const int32_t *action,
+                       const struct rl_step_out *out)
 {
     const struct a3c_lanes *l = env;
     size_t n = (size_t)(end - begin), from = (size_t)(l->first + begin), to = (size_t)begin;
@@ -43,7 +45,8 @@ static void lanes_step(void *env, int begin, int end, const int32_t *action, con
     memcpy(out->end + to, l->all->end + from, n);
 }
 
-/* ---- life ------------------------------------------------------------------------------------- */
+/* ---- life -------------------------------------------------------------------------------------
+ */
 
 static enum err_code make_buffers(struct a3c_worker *w, int seq_steps, struct err *e)
 {
@@ -58,8 +61,15 @@ static enum err_code make_buffers(struct a3c_worker *w, int seq_steps, struct er
     for (int i = 0; i < r->n_rows / seq_steps; i++)
         w->first[i] = i / r->n_lanes * seq_steps * r->n_lanes + i % r->n_lanes;
     w->loss = (struct ppo_loss){
-        .n_actions = r->n_actions, .n_values = 1, .action = r->action, .mask = r->mask, .logp_old = r->logp,
-        .adv = w->adv, .ret = {w->ret}, .clip = 1.0f /* the ratio is 1 */, .value_coef = w->a3c->cfg.value_coef,
+        .n_actions = r->n_actions,
+        .n_values = 1,
+        .action = r->action,
+        .mask = r->mask,
+        .logp_old = r->logp,
+        .adv = w->adv,
+        .ret = {w->ret},
+        .clip = 1.0f /* the ratio is 1 */,
+        .value_coef = w->a3c->cfg.value_coef,
         .weight = 1.0f / (float)r->n_rows,
     };
     return ERR_OK;
@@ -83,7 +93,8 @@ static enum err_code make_parts(struct a3c_worker *w, int i, struct err *e)
         rc = rollout_new(&w->venv, c->n_steps, 1, nn_net_state_dim(w->net), &w->rollout, e);
     if (rc == ERR_OK)
         rc = collector_init(&w->collector, &w->venv, w->net, c->norm_obs ? &w->norm : NULL,
-                            rng_at(rng_key(c->seed, "a3c.act"), (uint64_t)i, 0), c->gamma, seq_steps, e);
+                            rng_at(rng_key(c->seed, "a3c.act"), (uint64_t)i, 0), c->gamma,
+                            seq_steps, e);
     return rc ? rc : make_buffers(w, seq_steps, e);
 }
 
@@ -93,9 +104,14 @@ enum err_code a3c_worker_init(struct a3c *a, int i, struct err *e)
     size_t lo, hi;
     thread_part((size_t)a->venv.n_lanes, (size_t)a->cfg.n_threads, (size_t)i, &lo, &hi);
     w->a3c = a;
-    w->lanes = (struct a3c_lanes){.inner = &a->venv, .first = (int)lo, .all = &a->all, .action = a->action};
-    w->venv = (struct rl_venv){.env = &w->lanes, .n_lanes = (int)(hi - lo), .obs_dim = a->venv.obs_dim,
-                               .n_actions = a->venv.n_actions, .reset = lanes_reset, .step = lanes_step};
+    w->lanes = (struct a3c_lanes){
+        .inner = &a->venv, .first = (int)lo, .all = &a->all, .action = a->action};
+    w->venv = (struct rl_venv){.env = &w->lanes,
+                               .n_lanes = (int)(hi - lo),
+                               .obs_dim = a->venv.obs_dim,
+                               .n_actions = a->venv.n_actions,
+                               .reset = lanes_reset,
+                               .step = lanes_step};
     nn_norm_init(&w->norm, a->venv.obs_dim);
     return make_parts(w, i, e);
 }
@@ -112,7 +128,8 @@ void a3c_worker_fini(struct a3c_worker *w)
         mem_free(buffer[i]);
 }
 
-/* ---- statistics, under the lock --------------------------------------------------------------- */
+/* ---- statistics, under the lock ---------------------------------------------------------------
+ */
 
 /* Chan et al. 1983, for one variable. */
 static void fold(double *count, double *mean, double *m2, double n, double new_mean, double new_m2)
@@ -170,7 +187,8 @@ static void publish(struct a3c_worker *w)
     a3c_combine(a);
 }
 
-/* ---- sharing, under the lock ------------------------------------------------------------------ */
+/* ---- sharing, under the lock ------------------------------------------------------------------
+ */
 
 static void pull(struct a3c_worker *w)
 {
@@ -218,19 +236,28 @@ static void report(struct a3c_worker *w)
         return;
     double rows = (double)s->rows, episodes = (double)s->episodes, updates = (double)s->updates;
     struct a3c_stats stats = {
-        .iteration = ++a->iteration, .steps = a->steps, .episodes = a->episodes, .updates = a->updates,
-        .mean_reward = s->reward / rows, .mean_cost = s->cost / rows,
+        .iteration = ++a->iteration,
+        .steps = a->steps,
+        .episodes = a->episodes,
+        .updates = a->updates,
+        .mean_reward = s->reward / rows,
+        .mean_cost = s->cost / rows,
         .episode_return = s->episodes ? s->returns / episodes : NAN,
         .episode_len = s->episodes ? s->lengths / episodes : NAN,
-        .policy_loss = s->policy_loss / rows, .value_loss = s->value_loss / rows, .entropy = s->entropy / rows,
-        .grad_norm = s->grad_norm / updates, .staleness = s->staleness / updates, .lr = (double)w->lr,
+        .policy_loss = s->policy_loss / rows,
+        .value_loss = s->value_loss / rows,
+        .entropy = s->entropy / rows,
+        .grad_norm = s->grad_norm / updates,
+        .staleness = s->staleness / updates,
+        .lr = (double)w->lr,
     };
     a->sums = (struct a3c_sums){0};
     if (a->hook && !a->hook(a->ctx, &stats))
         a->stop = true;
 }
 
-/* The worker's gradient becomes the shared network's, one step is taken from where the others left it. */
+/* The worker's gradient becomes the shared network's, one step is taken from where the others left
+ * it. */
 static enum err_code push(struct a3c_worker *w)
 {
     struct a3c *a = w->a3c;
@@ -245,7 +272,8 @@ static enum err_code push(struct a3c_worker *w)
     return ERR_OK;
 }
 
-/* ---- work outside the lock -------------------------------------------------------------------- */
+/* ---- work outside the lock --------------------------------------------------------------------
+ */
 
 static void make_advantages(struct a3c_worker *w)
 {
@@ -254,8 +282,15 @@ static void make_advantages(struct a3c_worker *w)
     for (int i = 0; i < r->n_rows; i++)
         w->scaled[i] = (r->reward[i] - c->cost_price * r->cost[i]) * w->reward_scale;
     struct gae_in in = {
-        .n_steps = r->n_steps, .n_lanes = r->n_lanes, .reward = w->scaled, .value = r->value[0],
-        .boot = r->boot[0], .last = r->last[0], .end = r->end, .gamma = c->gamma, .lambda = c->gae_lambda,
+        .n_steps = r->n_steps,
+        .n_lanes = r->n_lanes,
+        .reward = w->scaled,
+        .value = r->value[0],
+        .boot = r->boot[0],
+        .last = r->last[0],
+        .end = r->end,
+        .gamma = c->gamma,
+        .lambda = c->gae_lambda,
     };
     gae_compute(&in, 0, r->n_lanes, w->adv, w->ret);
 }
@@ -265,17 +300,25 @@ static void make_gradient(struct a3c_worker *w)
     const struct rollout *r = w->rollout;
     int seq_steps = seq_steps_of(&w->a3c->cfg);
     struct nn_batch batch = {
-        .obs = r->obs, .obs_stride = (size_t)r->obs_dim, .first = w->first, .n = r->n_rows / seq_steps,
-        .n_steps = seq_steps, .step_rows = r->n_lanes, .state0 = r->state0, .reset = r->reset,
+        .obs = r->obs,
+        .obs_stride = (size_t)r->obs_dim,
+        .first = w->first,
+        .n = r->n_rows / seq_steps,
+        .n_steps = seq_steps,
+        .step_rows = r->n_lanes,
+        .state0 = r->state0,
+        .reset = r->reset,
     };
-    w->loss.policy_loss = w->loss.value_loss[0] = w->loss.entropy = w->loss.kl = w->loss.clipped = 0;
+    w->loss.policy_loss = w->loss.value_loss[0] = w->loss.entropy = w->loss.kl = w->loss.clipped =
+        0;
     make_advantages(w);
     nn_ws_zero(w->ws);
     nn_net_grad(w->net, w->ws, &batch, ppo_loss, &w->loss);
     nn_net_reduce(w->net, &w->ws, 1);
 }
 
-/* One rollout with the parameters last copied, and its gradient unless it only collects statistics. */
+/* One rollout with the parameters last copied, and its gradient unless it only collects statistics.
+ */
 static enum err_code work(struct a3c_worker *w)
 {
     nn_net_pack(w->net);

@@ -7,9 +7,13 @@
 #include "base/rng.h"
 #include "rl/dqn_priv.h"
 
-/* ---- configuration ---------------------------------------------------------------------------- */
+/* ---- configuration ----------------------------------------------------------------------------
+ */
 
-#define FIELD(k, f, lo, hi) {.name = #f, .kind = k, .offset = offsetof(struct dqn_cfg, f), .min = lo, .max = hi}
+#define FIELD(k, f, lo, hi)                                                                        \
+    {                                                                                              \
+        .name = #f, .kind = k, .offset = offsetof(struct dqn_cfg, f), .min = lo, .max = hi         \
+    }
 const struct rl_field dqn_fields[] = {
     FIELD(RL_INT, n_hidden, 8, 512),
     FIELD(RL_INT, n_steps, 1, 1 << 16),
@@ -44,7 +48,7 @@ struct dqn_cfg dqn_cfg_default(void)
         .learn_start = 1000,
         .batch = 128,
         .update_every = 4,
-        .target_every = 250,
+        .target_every = 100,
         .lr = 1e-3f,
         .lr_final = 0.0f,
         .huber_delta = 1.0f,
@@ -66,18 +70,22 @@ static enum err_code check_cfg(const struct dqn_cfg *c, const struct rl_venv *v,
     if (rc)
         return rc;
     if (v->n_actions < 1 || v->n_actions > DQN_ACTIONS_MAX)
-        return err_set(e, ERR_RANGE, "n_actions: %d is outside 1..%d", v->n_actions, DQN_ACTIONS_MAX);
+        return err_set(e, ERR_RANGE, "n_actions: %d is outside 1..%d", v->n_actions,
+                       DQN_ACTIONS_MAX);
     if ((int64_t)c->n_steps * v->n_lanes > c->replay_capacity)
-        return err_set(e, ERR_RANGE, "replay_capacity: %d does not hold one iteration of %d steps x %d lanes",
+        return err_set(e, ERR_RANGE,
+                       "replay_capacity: %d does not hold one iteration of %d steps x %d lanes",
                        c->replay_capacity, c->n_steps, v->n_lanes);
     if (c->learn_start > c->replay_capacity - c->replay_capacity % v->n_lanes)
-        return err_set(e, ERR_RANGE, "learn_start: %d is above what the replay holds", c->learn_start);
+        return err_set(e, ERR_RANGE, "learn_start: %d is above what the replay holds",
+                       c->learn_start);
     if (c->n_threads < 1 || c->n_threads > THREADS_MAX)
         return err_set(e, ERR_RANGE, "n_threads: %d is outside 1..%d", c->n_threads, THREADS_MAX);
     return ERR_OK;
 }
 
-/* ---- life ------------------------------------------------------------------------------------- */
+/* ---- life -------------------------------------------------------------------------------------
+ */
 
 static enum err_code make_nets(struct dqn *d, struct err *e)
 {
@@ -104,10 +112,12 @@ static enum err_code make_parts(struct dqn *d, struct err *e)
         rc = replay_init(&d->replay, &d->venv, c->replay_capacity, e);
     if (rc == ERR_OK)
         rc = dqn_act_init(d, e);
-    return rc ? rc : dqn_update_init(&d->update, d->net, d->target, d->pool, &d->replay, c->batch, e);
+    return rc ? rc
+              : dqn_update_init(&d->update, d->net, d->target, d->pool, &d->replay, c->batch, e);
 }
 
-enum err_code dqn_new(const struct dqn_cfg *cfg, const struct rl_venv *venv, struct dqn **out, struct err *e)
+enum err_code dqn_new(const struct dqn_cfg *cfg, const struct rl_venv *venv, struct dqn **out,
+                      struct err *e)
 {
     *out = NULL;
     enum err_code rc = check_cfg(cfg, venv, e);
@@ -160,7 +170,8 @@ bool dqn_done(const struct dqn *d)
     return d->steps >= d->cfg.total_steps;
 }
 
-/* ---- training --------------------------------------------------------------------------------- */
+/* ---- training ---------------------------------------------------------------------------------
+ */
 
 static float epsilon_now(const struct dqn *d)
 {

@@ -1,7 +1,7 @@
 /* dqn_act.c - epsilon-greedy steps of all lanes into the replay.
  *
- * Draws are hashes of (seed, vector step, lane), so neither threads nor interruptions move them: one decides
- * whether to explore, another which of the allowed actions. */
+ * Draws are hashes of (seed, vector step, lane), so neither threads nor interruptions move them:
+ * one decides whether to explore, another which of the allowed actions. */
 #include <math.h>
 #include <string.h>
 
@@ -10,13 +10,14 @@
 #include "nn/head.h"
 #include "rl/dqn_priv.h"
 
-enum { SHARD_LANES_MIN = 16 };
+enum { SHARD_LANES = 32 /* fewer would read the weights more often than a thread gains */ };
 
-/* ---- life ------------------------------------------------------------------------------------- */
+/* ---- life -------------------------------------------------------------------------------------
+ */
 
 static int shard_count(int n_lanes)
 {
-    int n = n_lanes / SHARD_LANES_MIN;
+    int n = n_lanes / SHARD_LANES;
     return n < 1 ? 1 : n > ROLLOUT_SHARDS_MAX ? ROLLOUT_SHARDS_MAX : n;
 }
 
@@ -65,13 +66,14 @@ void dqn_act_fini(struct dqn *d)
         mem_free(s->scaled);
         mem_free(s->q);
     }
-    void *buffer[] = {l->obs, l->final_obs, l->reward, l->cost, l->mask, l->end, l->action, l->discounted,
-                      l->episode_return, l->episode_length};
+    void *buffer[] = {l->obs, l->final_obs, l->reward,     l->cost,           l->mask,
+                      l->end, l->action,    l->discounted, l->episode_return, l->episode_length};
     for (size_t i = 0; i < ARRAY_LEN(buffer); i++)
         mem_free(buffer[i]);
 }
 
-/* ---- one step --------------------------------------------------------------------------------- */
+/* ---- one step ---------------------------------------------------------------------------------
+ */
 
 /* What one pass over the shards works on. */
 struct pass {
@@ -183,7 +185,11 @@ static void account(struct dqn *d, struct dqn_shard *s)
 static void step_env(struct dqn *d, struct dqn_shard *s, int64_t step)
 {
     struct dqn_lanes *l = &d->lanes;
-    struct rl_step_out out = {.obs = l->obs, .mask = l->mask, .reward = l->reward, .cost = l->cost, .end = l->end,
+    struct rl_step_out out = {.obs = l->obs,
+                              .mask = l->mask,
+                              .reward = l->reward,
+                              .cost = l->cost,
+                              .end = l->end,
                               .final_obs = l->final_obs};
     replay_add_obs(&d->replay, s->begin, s->end, l->obs, step);
     d->venv.step(d->venv.env, s->begin, s->end, l->action, &out);
@@ -205,14 +211,16 @@ static void run_shard(size_t i, int worker, void *arg)
     s->bad_lane = -1;
     if (!d->lanes.started)
         d->venv.reset(d->venv.env, s->begin, s->end, d->lanes.obs, d->lanes.mask);
-    for (int64_t step = d->replay.n_steps; step < d->replay.n_steps + d->cfg.n_steps && s->bad_lane < 0; step++) {
+    for (int64_t step = d->replay.n_steps;
+         step < d->replay.n_steps + d->cfg.n_steps && s->bad_lane < 0; step++) {
         act(p, s, step);
         if (s->bad_lane < 0)
             step_env(d, s, step);
     }
 }
 
-/* ---- after all shards ------------------------------------------------------------------------- */
+/* ---- after all shards -------------------------------------------------------------------------
+ */
 
 static enum err_code bad_lane(const struct dqn_shard *s, struct err *e)
 {
@@ -233,7 +241,8 @@ static void fold_rewards(struct reward_norm *n, double rows, double sum, double 
 static void fold(struct dqn *d, struct dqn_stats *out)
 {
     struct nn_norm_acc *acc[ROLLOUT_SHARDS_MAX];
-    double rows = (double)d->cfg.n_steps * d->venv.n_lanes, sum = 0, sq = 0, returns = 0, lengths = 0;
+    double rows = (double)d->cfg.n_steps * d->venv.n_lanes, sum = 0, sq = 0, returns = 0,
+           lengths = 0;
     int64_t n_episodes = 0;
     out->mean_reward = out->mean_cost = 0;
     for (int i = 0; i < d->n_shards; i++) {

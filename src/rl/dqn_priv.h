@@ -8,7 +8,7 @@
 #include "rl/persist.h"
 #include "rl/rollout.h"
 
-/* Lanes are cut as in rollout.h.  Scratch of one shard, and what it adds to the figures. */
+/* Scratch of one shard of lanes, and what it adds to the figures. */
 struct dqn_shard {
     int begin, end; /* lanes */
     struct nn_ws *ws;
@@ -24,7 +24,8 @@ struct dqn_shard {
 /* The lanes as the last step left them; checkpointed, but for scratch. */
 struct dqn_lanes {
     bool started;
-    float *obs, *final_obs, *reward, *cost; /* final_obs, reward, cost, end, action: scratch of a step */
+    float *obs, *final_obs, *reward,
+        *cost; /* final_obs, reward, cost, end, action: scratch of a step */
     uint8_t *mask, *end;
     int32_t *action;
     double *discounted, *episode_return, *episode_length;
@@ -48,9 +49,10 @@ struct dqn {
 
 NODISCARD enum err_code dqn_act_init(struct dqn *d, struct err *e);
 void dqn_act_fini(struct dqn *d);
-/* n_steps of every lane into the replay; folds what was seen into norm and reward_norm; fills the figures of s
- * that concern the lanes.  Errors: as dqn_train. */
-NODISCARD enum err_code dqn_act_run(struct dqn *d, float epsilon, struct dqn_stats *s, struct err *e);
+/* n_steps of every lane into the replay; folds what was seen into norm and reward_norm; fills the
+ * figures of s that concern the lanes.  Errors: as dqn_train. */
+NODISCARD enum err_code dqn_act_run(struct dqn *d, float epsilon, struct dqn_stats *s,
+                                    struct err *e);
 
 extern const struct rl_field dqn_fields[];
 extern const int dqn_n_fields;

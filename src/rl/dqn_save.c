@@ -1,8 +1,9 @@
 /* dqn_save.c - the trainer's whole state in and out of a safetensors file.
  *
- * Beside what persist.h keeps: "dqn.target", the target network in the layout of the parameter table; "lane.*";
- * "dqn.real" and "dqn.count" in the order of struct reals and struct counts; "replay.*", the rows in use.
- * Rows are drawn and acted on long after loading, so whatever could index out of an array is checked here. */
+ * Beside what persist.h keeps: "dqn.target", the target network in the layout of the parameter
+ * table; "lane.*"; "dqn.real" and "dqn.count" in the order of struct reals and struct counts;
+ * "replay.*", the rows in use. Rows are drawn and acted on long after loading, so whatever could
+ * index out of an array is checked here. */
 #include <inttypes.h>
 #include <stdint.h>
 #include <string.h>
@@ -16,7 +17,10 @@ struct reals {
 struct counts {
     int64_t iteration, steps, episodes, updates, adam_t, replay_steps, masked, started, n_lanes;
 };
-enum { N_REALS = sizeof(struct reals) / sizeof(double), N_COUNTS = sizeof(struct counts) / sizeof(int64_t) };
+enum {
+    N_REALS = sizeof(struct reals) / sizeof(double),
+    N_COUNTS = sizeof(struct counts) / sizeof(int64_t)
+};
 
 /* One vector of the state. */
 struct part {
@@ -31,8 +35,13 @@ static const int64_t COUNT_MAX = INT64_C(1) << 52; /* sums of counts stay far fr
 
 static struct rl_frame frame_of(const struct dqn *d)
 {
-    return (struct rl_frame){.algorithm = "dqn", .field = dqn_fields, .n_fields = dqn_n_fields, .cfg = &d->cfg,
-                             .venv = &d->venv, .net = d->net, .norm = (struct nn_norm *)(uintptr_t)&d->norm};
+    return (struct rl_frame){.algorithm = "dqn",
+                             .field = dqn_fields,
+                             .n_fields = dqn_n_fields,
+                             .cfg = &d->cfg,
+                             .venv = &d->venv,
+                             .net = d->net,
+                             .norm = (struct nn_norm *)(uintptr_t)&d->norm};
 }
 
 /* Everything that is a plain vector, for both directions. */
@@ -41,7 +50,8 @@ static void list_parts(const struct dqn *d, size_t rows, struct part out[N_PARTS
     const struct dqn_lanes *l = &d->lanes;
     const struct replay *r = &d->replay;
     const struct nn_params *target = nn_net_params(d->target);
-    size_t lanes = (size_t)d->venv.n_lanes, dim = (size_t)d->venv.obs_dim, actions = (size_t)d->venv.n_actions;
+    size_t lanes = (size_t)d->venv.n_lanes, dim = (size_t)d->venv.obs_dim,
+           actions = (size_t)d->venv.n_actions;
     const struct part list[N_PARTS] = {
         {"dqn.target", ST_F32, target->value, target->total},
         {"lane.obs", ST_F32, l->obs, lanes * dim},
@@ -59,19 +69,23 @@ static void list_parts(const struct dqn *d, size_t rows, struct part out[N_PARTS
     memcpy(out, list, sizeof list);
 }
 
-/* ---- out -------------------------------------------------------------------------------------- */
+/* ---- out --------------------------------------------------------------------------------------
+ */
 
-enum err_code dqn_save(const struct dqn *d, const char *path, const struct dqn_save_opts *o, struct err *e)
+enum err_code dqn_save(const struct dqn *d, const char *path, const struct dqn_save_opts *o,
+                       struct err *e)
 {
     const struct reward_norm *rn = &d->reward_norm;
     struct reals reals = {rn->count, rn->mean, rn->m2};
-    struct counts counts = {d->iteration,     d->steps,         d->episodes,      d->updates, d->update.adam.t,
-                            d->replay.n_steps, d->replay.masked, d->lanes.started, d->venv.n_lanes};
+    struct counts counts = {d->iteration,     d->steps,         d->episodes,
+                            d->updates,       d->update.adam.t, d->replay.n_steps,
+                            d->replay.masked, d->lanes.started, d->venv.n_lanes};
     struct rl_frame frame = frame_of(d);
     struct part part[N_PARTS];
     struct ckpt_out *c = ckpt_out_new();
     unsigned char *env;
-    enum err_code rc = rl_frame_add(&frame, o->meta, o->n_meta, o->replay && d->venv.save, c, &env, e);
+    enum err_code rc =
+        rl_frame_add(&frame, o->meta, o->n_meta, o->replay && d->venv.save, c, &env, e);
     if (rc)
         goto out;
     ckpt_meta(c, "dqn.steps_done", "%" PRId64, d->steps);
@@ -90,11 +104,13 @@ out:
     return rc;
 }
 
-/* ---- in --------------------------------------------------------------------------------------- */
+/* ---- in ---------------------------------------------------------------------------------------
+ */
 
 static bool sane(const struct reals *r, const struct counts *c)
 {
-    const int64_t count[] = {c->iteration, c->steps, c->episodes, c->updates, c->adam_t, c->replay_steps};
+    const int64_t count[] = {c->iteration, c->steps,  c->episodes,
+                             c->updates,   c->adam_t, c->replay_steps};
     bool ok = r->reward_count >= 0 && r->reward_m2 >= 0;
     for (size_t i = 0; i < ARRAY_LEN(count); i++)
         ok = ok && count[i] >= 0 && count[i] <= COUNT_MAX;
@@ -111,7 +127,8 @@ static enum err_code load_counters(struct dqn *d, const struct st_file *f, struc
     if (rc)
         return rc;
     if (c.n_lanes != d->venv.n_lanes)
-        return err_set(e, ERR_MISMATCH, "lanes: the file has %" PRId64 ", expected %d", c.n_lanes, d->venv.n_lanes);
+        return err_set(e, ERR_MISMATCH, "lanes: the file has %" PRId64 ", expected %d", c.n_lanes,
+                       d->venv.n_lanes);
     if (!sane(&r, &c))
         return err_set(e, ERR_RANGE, "a counter is negative or too large");
     d->reward_norm = (struct reward_norm){r.reward_count, r.reward_mean, r.reward_m2};
@@ -132,7 +149,8 @@ static enum err_code check_rows(const struct replay *r, struct err *e)
     for (int32_t i = 0; i < replay_rows(r); i++)
         if (r->action[i] < 0 || r->action[i] >= r->n_actions || r->end[i] > RL_TRUNCATED ||
             !memchr(r->next_mask + (size_t)i * actions, 1, actions))
-            return err_set(e, ERR_RANGE, "replay row %" PRId32 ": action, end or mask cannot be", i);
+            return err_set(e, ERR_RANGE, "replay row %" PRId32 ": action, end or mask cannot be",
+                           i);
     return ERR_OK;
 }
 
@@ -152,7 +170,8 @@ static enum err_code load_state(struct dqn *d, const struct st_file *f, struct e
     return rc;
 }
 
-enum err_code dqn_load(struct dqn *d, const char *path, const struct st_meta *expect, int n_expect, struct err *e)
+enum err_code dqn_load(struct dqn *d, const char *path, const struct st_meta *expect, int n_expect,
+                       struct err *e)
 {
     struct rl_frame frame = frame_of(d);
     struct st_file *f;

@@ -7,7 +7,8 @@
 #include "base/rng.h"
 #include "nn/head.h"
 
-/* ---- loss ------------------------------------------------------------------------------------- */
+/* ---- loss -------------------------------------------------------------------------------------
+ */
 
 void dqn_loss(void *ctx, const struct nn_tile *tile)
 {
@@ -16,7 +17,8 @@ void dqn_loss(void *ctx, const struct nn_tile *tile)
         int row = tile->row[i], a = l->action[row];
         const float *q = tile->logits + (size_t)i * tile->ld_logits;
         float *dq = tile->dlogits + (size_t)i * tile->ld_logits;
-        float err = q[a] - l->target[row], d = l->huber_delta, size = fabsf(err), w = l->weight[row];
+        float err = q[a] - l->target[row], d = l->huber_delta, size = fabsf(err),
+              w = l->weight[row];
         memset(dq, 0, (size_t)l->n_actions * sizeof *dq);
         dq[a] = w * (size <= d ? err : copysignf(d, err));
         l->loss += (double)(w * (size <= d ? 0.5f * err * err : d * (size - 0.5f * d)));
@@ -24,15 +26,16 @@ void dqn_loss(void *ctx, const struct nn_tile *tile)
     }
 }
 
-float dqn_target(float reward, float gamma, int end, const float *q, const float *q_target, const uint8_t *mask,
-                 int n_actions)
+float dqn_target(float reward, float gamma, int end, const float *q, const float *q_target,
+                 const uint8_t *mask, int n_actions)
 {
     if (end == RL_TERMINATED)
         return reward;
     return reward + gamma * q_target[nn_head_argmax(q, mask, n_actions)];
 }
 
-/* ---- life ------------------------------------------------------------------------------------- */
+/* ---- life -------------------------------------------------------------------------------------
+ */
 
 static enum err_code part_init(struct dqn_update *u, int i, struct err *e)
 {
@@ -47,11 +50,17 @@ static enum err_code part_init(struct dqn_update *u, int i, struct err *e)
 }
 
 enum err_code dqn_update_init(struct dqn_update *u, struct nn_net *net, const struct nn_net *target,
-                              struct thread_pool *pool, const struct replay *replay, int batch, struct err *e)
+                              struct thread_pool *pool, const struct replay *replay, int batch,
+                              struct err *e)
 {
     size_t rows = (size_t)batch, dim = (size_t)replay->obs_dim;
-    *u = (struct dqn_update){.net = net, .target = target, .pool = pool, .replay = replay, .batch = batch,
-                             .adam = nn_adam_default(), .reward_scale = 1.0f};
+    *u = (struct dqn_update){.net = net,
+                             .target = target,
+                             .pool = pool,
+                             .replay = replay,
+                             .batch = batch,
+                             .adam = nn_adam_default(),
+                             .reward_scale = 1.0f};
     u->obs = try_zero_aligned(rows * dim, sizeof(float));
     u->next_obs = try_zero_aligned(rows * dim, sizeof(float));
     u->next_mask = try_zero(rows * (size_t)replay->n_actions, 1);
@@ -59,7 +68,8 @@ enum err_code dqn_update_init(struct dqn_update *u, struct nn_net *net, const st
     u->end = try_zero(rows, 1);
     u->target_y = try_zero(rows, sizeof(float));
     u->weight = try_zero(rows, sizeof(float));
-    if (!u->obs || !u->next_obs || !u->next_mask || !u->action || !u->end || !u->target_y || !u->weight)
+    if (!u->obs || !u->next_obs || !u->next_mask || !u->action || !u->end || !u->target_y ||
+        !u->weight)
         return err_set(e, ERR_NOMEM, "batch of %d rows", batch);
     for (int i = 0; i < DQN_SHARDS; i++)
         if (part_init(u, i, e))
@@ -81,13 +91,15 @@ void dqn_update_fini(struct dqn_update *u)
     }
     for (int i = 0; u->scratch && i < u->n_scratch; i++)
         nn_ws_free(u->scratch[i]);
-    void *buffer[] = {u->scratch, u->obs, u->next_obs, u->next_mask, u->action, u->end, u->target_y, u->weight};
+    void *buffer[] = {u->scratch, u->obs, u->next_obs, u->next_mask,
+                      u->action,  u->end, u->target_y, u->weight};
     for (size_t i = 0; i < ARRAY_LEN(buffer); i++)
         mem_free(buffer[i]);
     *u = (struct dqn_update){0};
 }
 
-/* ---- one step --------------------------------------------------------------------------------- */
+/* ---- one step ---------------------------------------------------------------------------------
+ */
 
 /* Rows are drawn with replacement by a hash of (seed, update, place in the batch). */
 static int32_t draw_row(const struct dqn_update *u, int at)
@@ -131,8 +143,9 @@ static void make_targets(struct dqn_update *u, struct dqn_part *p, struct nn_ws 
     nn_net_forward(u->target, ws, next, dim, p->n, NULL, p->q_target, NULL);
     for (int i = 0; i < p->n; i++) {
         size_t at = (size_t)(p->begin + i);
-        u->target_y[at] = dqn_target(u->target_y[at], u->gamma, u->end[at], p->q + (size_t)i * actions,
-                                     p->q_target + (size_t)i * actions, u->next_mask + at * actions, r->n_actions);
+        u->target_y[at] = dqn_target(u->target_y[at], u->gamma, u->end[at],
+                                     p->q + (size_t)i * actions, p->q_target + (size_t)i * actions,
+                                     u->next_mask + at * actions, r->n_actions);
     }
 }
 
@@ -151,11 +164,13 @@ static void run_part(size_t shard, int worker, void *arg)
     };
     gather(u, p);
     make_targets(u, p, u->scratch[worker]);
-    struct nn_batch batch = {.obs = u->obs + begin * dim, .obs_stride = dim, .n = p->n, .n_steps = 1};
+    struct nn_batch batch = {
+        .obs = u->obs + begin * dim, .obs_stride = dim, .n = p->n, .n_steps = 1};
     nn_net_grad_into(u->net, u->scratch[worker], p->sums, &batch, dqn_loss, &p->loss);
 }
 
-enum err_code dqn_update_run(struct dqn_update *u, int64_t update, struct dqn_update_stats *out, struct err *e)
+enum err_code dqn_update_run(struct dqn_update *u, int64_t update, struct dqn_update_stats *out,
+                             struct err *e)
 {
     struct nn_ws *sums[DQN_SHARDS];
     float norm;

@@ -9,19 +9,29 @@
 #include "base/build.h"
 #include "base/mem.h"
 
-enum { FIELD_TEXT = 32, FIELD_KEY = 48, META_OURS = 64 /* keys kept free for the network's and ours */ };
+enum {
+    FIELD_TEXT = 32,
+    FIELD_KEY = 48,
+    META_OURS = 64 /* keys kept free for the network's and ours */
+};
 
-/* ---- fields ----------------------------------------------------------------------------------- */
+/* ---- fields -----------------------------------------------------------------------------------
+ */
 
 static double field_value(const void *cfg, const struct rl_field *f)
 {
     const char *at = (const char *)cfg + f->offset;
     switch (f->kind) {
-    case RL_INT: return *(const int *)at;
-    case RL_I64: return (double)*(const int64_t *)at;
-    case RL_U64: return (double)*(const uint64_t *)at;
-    case RL_FLOAT: return (double)*(const float *)at;
-    case RL_BOOL: return *(const bool *)at;
+    case RL_INT:
+        return *(const int *)at;
+    case RL_I64:
+        return (double)*(const int64_t *)at;
+    case RL_U64:
+        return (double)*(const uint64_t *)at;
+    case RL_FLOAT:
+        return (double)*(const float *)at;
+    case RL_BOOL:
+        return *(const bool *)at;
     }
     return NAN;
 }
@@ -29,9 +39,11 @@ static double field_value(const void *cfg, const struct rl_field *f)
 enum err_code rl_fields_check(const struct rl_field *f, int n, const void *cfg, struct err *e)
 {
     for (int i = 0; i < n; i++) {
-        double x = field_value(cfg, &f[i]), slack = 1e-6 * fabs(f[i].max); /* floats do not hit decimal bounds */
+        double x = field_value(cfg, &f[i]),
+               slack = 1e-6 * fabs(f[i].max); /* floats do not hit decimal bounds */
         if (!(x >= f[i].min - 1e-9 && x <= f[i].max + slack))
-            return err_set(e, ERR_RANGE, "%s: %g is outside %g..%g", f[i].name, x, f[i].min, f[i].max);
+            return err_set(e, ERR_RANGE, "%s: %g is outside %g..%g", f[i].name, x, f[i].min,
+                           f[i].max);
     }
     return ERR_OK;
 }
@@ -40,11 +52,21 @@ static void field_text(const void *cfg, const struct rl_field *f, char out[FIELD
 {
     const char *at = (const char *)cfg + f->offset;
     switch (f->kind) {
-    case RL_INT: (void)snprintf(out, FIELD_TEXT, "%d", *(const int *)at); break;
-    case RL_I64: (void)snprintf(out, FIELD_TEXT, "%" PRId64, *(const int64_t *)at); break;
-    case RL_U64: (void)snprintf(out, FIELD_TEXT, "%" PRIu64, *(const uint64_t *)at); break;
-    case RL_FLOAT: (void)snprintf(out, FIELD_TEXT, "%.9g", (double)*(const float *)at); break;
-    case RL_BOOL: (void)snprintf(out, FIELD_TEXT, "%s", *(const bool *)at ? "true" : "false"); break;
+    case RL_INT:
+        (void)snprintf(out, FIELD_TEXT, "%d", *(const int *)at);
+        break;
+    case RL_I64:
+        (void)snprintf(out, FIELD_TEXT, "%" PRId64, *(const int64_t *)at);
+        break;
+    case RL_U64:
+        (void)snprintf(out, FIELD_TEXT, "%" PRIu64, *(const uint64_t *)at);
+        break;
+    case RL_FLOAT:
+        (void)snprintf(out, FIELD_TEXT, "%.9g", (double)*(const float *)at);
+        break;
+    case RL_BOOL:
+        (void)snprintf(out, FIELD_TEXT, "%s", *(const bool *)at ? "true" : "false");
+        break;
     }
 }
 
@@ -53,7 +75,8 @@ static void our_key(const struct rl_frame *k, const char *name, char out[FIELD_K
     (void)snprintf(out, FIELD_KEY, "%s.%s", k->algorithm, name);
 }
 
-/* ---- out -------------------------------------------------------------------------------------- */
+/* ---- out --------------------------------------------------------------------------------------
+ */
 
 static bool is_ours(const struct rl_frame *k, const char *key)
 {
@@ -61,11 +84,12 @@ static bool is_ours(const struct rl_frame *k, const char *key)
     return strncmp(key, "nn.", 3) == 0 || (strncmp(key, k->algorithm, n) == 0 && key[n] == '.');
 }
 
-static enum err_code add_meta(const struct rl_frame *k, const struct st_meta *meta, int n_meta, struct ckpt_out *c,
-                              struct err *e)
+static enum err_code add_meta(const struct rl_frame *k, const struct st_meta *meta, int n_meta,
+                              struct ckpt_out *c, struct err *e)
 {
     if (n_meta > ST_META_MAX - META_OURS)
-        return err_set(e, ERR_LIMIT, "%d metadata keys are above %d", n_meta, ST_META_MAX - META_OURS);
+        return err_set(e, ERR_LIMIT, "%d metadata keys are above %d", n_meta,
+                       ST_META_MAX - META_OURS);
     for (int i = 0; i < n_meta; i++) {
         if (is_ours(k, meta[i].key))
             return err_set(e, ERR_INVAL, "metadata key %s is reserved", meta[i].key);
@@ -74,7 +98,8 @@ static enum err_code add_meta(const struct rl_frame *k, const struct st_meta *me
     return ERR_OK;
 }
 
-static enum err_code add_env(const struct rl_venv *v, struct ckpt_out *c, unsigned char **out, struct err *e)
+static enum err_code add_env(const struct rl_venv *v, struct ckpt_out *c, unsigned char **out,
+                             struct err *e)
 {
     size_t n = v->save ? v->save(v->env, NULL, 0) : 0;
     *out = try_zero(n, 1);
@@ -86,8 +111,8 @@ static enum err_code add_env(const struct rl_venv *v, struct ckpt_out *c, unsign
     return ERR_OK;
 }
 
-enum err_code rl_frame_add(const struct rl_frame *k, const struct st_meta *meta, int n_meta, bool resumable,
-                           struct ckpt_out *c, unsigned char **env, struct err *e)
+enum err_code rl_frame_add(const struct rl_frame *k, const struct st_meta *meta, int n_meta,
+                           bool resumable, struct ckpt_out *c, unsigned char **env, struct err *e)
 {
     const struct nn_params *params = nn_net_params_const(k->net);
     char key[FIELD_KEY], text[FIELD_TEXT];
@@ -111,7 +136,8 @@ enum err_code rl_frame_add(const struct rl_frame *k, const struct st_meta *meta,
     return ERR_OK;
 }
 
-/* ---- in --------------------------------------------------------------------------------------- */
+/* ---- in ---------------------------------------------------------------------------------------
+ */
 
 static enum err_code expect_config(const struct rl_frame *k, const struct st_file *f, struct err *e)
 {
@@ -131,8 +157,8 @@ static enum err_code expect_config(const struct rl_frame *k, const struct st_fil
     return rc ? rc : ckpt_expect(f, same, ARRAY_LEN(same), e);
 }
 
-enum err_code rl_frame_load(const struct rl_frame *k, const struct st_file *f, const struct st_meta *expect,
-                            int n_expect, struct err *e)
+enum err_code rl_frame_load(const struct rl_frame *k, const struct st_file *f,
+                            const struct st_meta *expect, int n_expect, struct err *e)
 {
     struct nn_params *params = nn_net_params(k->net);
     enum err_code rc = ckpt_expect(f, expect, n_expect, e);

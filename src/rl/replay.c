@@ -7,11 +7,12 @@
 
 enum err_code replay_init(struct replay *r, const struct rl_venv *venv, int capacity, struct err *e)
 {
-    *r = (struct replay){.n_lanes = venv->n_lanes, .obs_dim = venv->obs_dim, .n_actions = venv->n_actions};
+    *r = (struct replay){
+        .n_lanes = venv->n_lanes, .obs_dim = venv->obs_dim, .n_actions = venv->n_actions};
     r->n_slots = capacity / venv->n_lanes;
     if (r->n_slots < 1 || capacity > REPLAY_ROWS_MAX)
-        return err_set(e, ERR_RANGE, "replay_capacity: %d is outside %d..%d", capacity, venv->n_lanes,
-                       REPLAY_ROWS_MAX);
+        return err_set(e, ERR_RANGE, "replay_capacity: %d is outside %d..%d", capacity,
+                       venv->n_lanes, REPLAY_ROWS_MAX);
     size_t rows = (size_t)r->n_slots * (size_t)r->n_lanes;
     r->obs = try_zero_aligned(rows * (size_t)r->obs_dim, sizeof(float));
     r->next_obs = try_zero_aligned(rows * (size_t)r->obs_dim, sizeof(float));
@@ -46,7 +47,8 @@ int32_t replay_rows(const struct replay *r)
 void replay_add_obs(struct replay *r, int begin, int end, const float *obs, int64_t step)
 {
     size_t dim = (size_t)r->obs_dim, first = (size_t)replay_slot(r, step) + (size_t)begin;
-    memcpy(r->obs + first * dim, obs + (size_t)begin * dim, (size_t)(end - begin) * dim * sizeof(float));
+    memcpy(r->obs + first * dim, obs + (size_t)begin * dim,
+           (size_t)(end - begin) * dim * sizeof(float));
 }
 
 void replay_add_step(struct replay *r, int begin, int end, const int32_t *action, float cost_price,
@@ -56,7 +58,8 @@ void replay_add_step(struct replay *r, int begin, int end, const int32_t *action
     for (size_t lane = (size_t)begin; lane < (size_t)end; lane++) {
         size_t row = (size_t)replay_slot(r, step) + lane;
         bool ended = out->end[lane] != RL_RUNNING;
-        memcpy(r->next_obs + row * dim, (ended ? out->final_obs : out->obs) + lane * dim, dim * sizeof(float));
+        memcpy(r->next_obs + row * dim, (ended ? out->final_obs : out->obs) + lane * dim,
+               dim * sizeof(float));
         if (ended)
             memset(r->next_mask + row * actions, 1, actions);
         else

@@ -9,7 +9,8 @@
 
 enum { WIDTH_MAX = 512, OBS_MAX = 64 };
 
-/* ---- networks in double ----------------------------------------------------------------------- */
+/* ---- networks in double -----------------------------------------------------------------------
+ */
 
 struct ref_net ref_net_new(const struct nn_net *net)
 {
@@ -95,8 +96,8 @@ double ref_logp(const double *logits, const uint8_t *mask, int n_actions, double
     return entropy;
 }
 
-void ref_check_grad(struct ref_net *r, const float *grad, int stride, double (*loss)(void *ctx, const struct ref_net *r),
-                    void *ctx)
+void ref_check_grad(struct ref_net *r, const float *grad, int stride,
+                    double (*loss)(void *ctx, const struct ref_net *r), void *ctx)
 {
     const struct nn_params *p = nn_net_params_const(r->net);
     for (int t = 0; t < p->n; t++)
@@ -112,7 +113,8 @@ void ref_check_grad(struct ref_net *r, const float *grad, int stride, double (*l
         }
 }
 
-/* ---- recording -------------------------------------------------------------------------------- */
+/* ---- recording --------------------------------------------------------------------------------
+ */
 
 struct rl_tape *rl_tape_new(const struct rl_venv *inner)
 {
@@ -138,7 +140,8 @@ void rl_tape_free(struct rl_tape *t)
 
 static void note_view(struct rl_tape *t, const float *obs, const uint8_t *mask)
 {
-    size_t lanes = (size_t)t->inner.n_lanes, dim = (size_t)t->inner.obs_dim, actions = (size_t)t->inner.n_actions;
+    size_t lanes = (size_t)t->inner.n_lanes, dim = (size_t)t->inner.obs_dim,
+           actions = (size_t)t->inner.n_actions;
     memcpy(t->obs + (size_t)t->n_steps * lanes * dim, obs, lanes * dim * sizeof *obs);
     memcpy(t->mask + (size_t)t->n_steps * lanes * actions, mask, lanes * actions);
 }
@@ -151,14 +154,44 @@ static void tape_reset(void *self, int begin, int end, float *obs, uint8_t *mask
     note_view(t, obs, mask);
 }
 
-static void tape_step(void *self, int begin, int end, const int32_t *action, const struct rl_step_out *out)
+/* Reward of the first lane, cost of the last, the first lane's observation or mask. */
+static void spoil(const struct rl_tape *t, const struct rl_step_out *out)
+{
+    size_t last = (size_t)t->inner.n_lanes - 1, dim = (size_t)t->inner.obs_dim;
+    switch (t->spoil) {
+    case TAPE_FINE:
+        break;
+    case TAPE_BAD_REWARD:
+        out->reward[0] = NAN;
+        break;
+    case TAPE_BAD_COST:
+        out->cost[last] = INFINITY;
+        break;
+    case TAPE_BAD_OBS:
+        out->obs[dim - 1] = NAN;
+        break;
+    case TAPE_BAD_FINAL_OBS:
+        out->end[last] = RL_TRUNCATED;
+        out->final_obs[last * dim] = -INFINITY;
+        break;
+    case TAPE_BAD_MASK:
+        memset(out->mask, 0, (size_t)t->inner.n_actions);
+        break;
+    }
+}
+
+static void tape_step(void *self, int begin, int end, const int32_t *action,
+                      const struct rl_step_out *out)
 {
     struct rl_tape *t = self;
-    size_t lanes = (size_t)t->inner.n_lanes, row = (size_t)t->n_steps * lanes, dim = (size_t)t->inner.obs_dim;
+    size_t lanes = (size_t)t->inner.n_lanes, row = (size_t)t->n_steps * lanes,
+           dim = (size_t)t->inner.obs_dim;
     t->inner.step(t->inner.env, begin, end, action, out);
     for (size_t i = 0; i < lanes; i++)
         if (t->terminate && out->end[i] == RL_TRUNCATED)
             out->end[i] = RL_TERMINATED;
+    if (t->n_steps >= TAPE_SPOIL_FROM)
+        spoil(t, out);
     if (t->n_steps == TAPE_STEPS)
         return;
     memcpy(t->action + row, action, lanes * sizeof *action);
@@ -181,7 +214,8 @@ struct rl_venv rl_tape_venv(struct rl_tape *t)
     return v;
 }
 
-/* ---- playing ---------------------------------------------------------------------------------- */
+/* ---- playing ----------------------------------------------------------------------------------
+ */
 
 static void scale(const struct nn_norm *norm, const float *obs, int dim, float *out)
 {
@@ -192,7 +226,8 @@ static void scale(const struct nn_norm *norm, const float *obs, int dim, float *
         memcpy(out, obs, (size_t)dim * sizeof *obs);
 }
 
-void rl_outputs(const struct nn_net *net, const struct nn_norm *norm, const float *obs, float *logits, float *values)
+void rl_outputs(const struct nn_net *net, const struct nn_norm *norm, const float *obs,
+                float *logits, float *values)
 {
     struct nn_ws *ws;
     struct err e;
@@ -204,10 +239,12 @@ void rl_outputs(const struct nn_net *net, const struct nn_norm *norm, const floa
     nn_ws_free(ws);
 }
 
-static double play_once(const struct nn_net *net, const struct nn_norm *norm, struct nn_ws *ws, struct test_env *env)
+static double play_once(const struct nn_net *net, const struct nn_norm *norm, struct nn_ws *ws,
+                        struct test_env *env)
 {
     struct rl_venv v = test_env_venv(env);
-    float obs[OBS_MAX], scaled[OBS_MAX], final[OBS_MAX], reward, cost, logits[8], hidden[1024] = {0};
+    float obs[OBS_MAX], scaled[OBS_MAX], final[OBS_MAX], reward, cost, logits[8],
+        hidden[1024] = {0};
     uint8_t mask[8], end = RL_RUNNING;
     double sum = 0;
     v.reset(v.env, 0, 1, obs, mask);
@@ -221,14 +258,15 @@ static double play_once(const struct nn_net *net, const struct nn_norm *norm, st
     return sum;
 }
 
-double rl_play(const struct nn_net *net, const struct nn_norm *norm, enum test_env_kind kind, int n)
+double rl_play(const struct nn_net *net, const struct nn_norm *norm, enum test_env_kind kind,
+               uint64_t seed, int n)
 {
     struct nn_ws *ws;
     struct err e;
     double sum = 0;
     assert_ok(nn_ws_new(net, &ws, &e), &e);
     for (int episode = 0; episode < n; episode++) {
-        struct test_env *env = test_env_new(kind, 1, 1000 + (uint64_t)episode);
+        struct test_env *env = test_env_new(kind, 1, seed + (uint64_t)episode);
         sum += play_once(net, norm, ws, env);
         test_env_free(env);
     }

@@ -1,4 +1,5 @@
-/* rl_ref.h - slow doubles beside the fast networks, a recorder for environments, and greedy play. */
+/* rl_ref.h - slow doubles beside the fast networks, a recorder for environments, and greedy play.
+ */
 #ifndef TESTS_SUPPORT_RL_REF_H
 #define TESTS_SUPPORT_RL_REF_H
 
@@ -22,17 +23,28 @@ void ref_forward(const struct ref_net *r, const float *obs, double *logits, doub
 /* Log-probabilities of the allowed actions; returns the entropy. */
 double ref_logp(const double *logits, const uint8_t *mask, int n_actions, double *logp);
 
-/* Checks grad (layout of the table) against central differences of loss(ctx, r) in every `stride`-th parameter. */
-void ref_check_grad(struct ref_net *r, const float *grad, int stride, double (*loss)(void *ctx, const struct ref_net *r),
-                    void *ctx);
+/* Checks grad (layout of the table) against central differences of loss(ctx, r) in every
+ * `stride`-th parameter. */
+void ref_check_grad(struct ref_net *r, const float *grad, int stride,
+                    double (*loss)(void *ctx, const struct ref_net *r), void *ctx);
 
-/* An environment that writes down every step of an inner one, [step][lane]; one thread at a time. */
-enum { TAPE_STEPS = 256 };
+/* An environment that writes down every step of an inner one, [step][lane]; one thread at a time.
+ */
+enum { TAPE_STEPS = 256, TAPE_SPOIL_FROM = 20 };
+enum tape_spoil {
+    TAPE_FINE,
+    TAPE_BAD_REWARD,
+    TAPE_BAD_COST,
+    TAPE_BAD_OBS,
+    TAPE_BAD_FINAL_OBS,
+    TAPE_BAD_MASK
+};
 struct rl_tape {
     struct rl_venv inner;
-    bool terminate; /* says RL_TERMINATED where the inner one says RL_TRUNCATED */
-    int n_steps;    /* recorded; steps beyond TAPE_STEPS are not */
-    float *obs, *final_obs;                 /* obs: before the step; one more than n_steps */
+    bool terminate;         /* says RL_TERMINATED where the inner one says RL_TRUNCATED */
+    enum tape_spoil spoil;  /* what is wrong from the 20th step on */
+    int n_steps;            /* recorded; steps beyond TAPE_STEPS are not */
+    float *obs, *final_obs; /* obs: before the step; one more than n_steps */
     uint8_t *mask, *end;
     int32_t *action;
     float *reward, *cost;
@@ -41,9 +53,12 @@ struct rl_tape *rl_tape_new(const struct rl_venv *inner);
 void rl_tape_free(struct rl_tape *t);
 struct rl_venv rl_tape_venv(struct rl_tape *t); /* cannot be saved */
 
-/* Mean return of the most probable action over n episodes of fresh environments; norm may be NULL. */
-double rl_play(const struct nn_net *net, const struct nn_norm *norm, enum test_env_kind kind, int n);
+/* Mean return of the best action over n episodes, one each of the seeds from `seed` on; norm may be
+ * NULL. */
+double rl_play(const struct nn_net *net, const struct nn_norm *norm, enum test_env_kind kind,
+               uint64_t seed, int n);
 /* Outputs of a feed-forward network for one raw observation; either may be NULL. */
-void rl_outputs(const struct nn_net *net, const struct nn_norm *norm, const float *obs, float *logits, float *values);
+void rl_outputs(const struct nn_net *net, const struct nn_norm *norm, const float *obs,
+                float *logits, float *values);
 
 #endif
