@@ -81,7 +81,7 @@ static enum err_code tell_story(struct cli_ctx *c, struct cli_world *cw, const c
     struct buf text = buf_init(CLI_TEXT_MAX);
     struct learn_opts lo = {
         .policy = LEARN_AUTO, .base = PPO_BASE_NONE, .objective = REWARD_SLO, .seeds = 4, .lanes = 64,
-        .outlook_samples = 400000, .seed = c->seed, .threads = c->threads,
+        .outlook_samples = 600000, .seed = c->seed, .threads = c->threads,
     };
     stage(c, since_us, "learning a policy on the first two thirds");
     enum err_code rc = learn_run(cw->world, &lo, policy_path, on_learn, NULL, lr, e);

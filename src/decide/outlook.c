@@ -38,8 +38,8 @@ int outlook_bin(float demand, float level)
     X(spread) X(ahead_5min) X(ahead_10min) X(ahead_15min) X(ahead_30min) X(upper_5min)             \
     X(upper_15min) X(slot_median) X(slot_p95) X(profile_ratio) X(uncertainty) X(forecast_usable)   \
     X(day_sin) X(day_cos) X(half_day_sin) X(half_day_cos) X(hour_sin) X(hour_cos)                  \
-    X(half_hour_sin) X(half_hour_cos) X(third_hour_sin) X(third_hour_cos) X(quarter_hour_sin)      \
-    X(quarter_hour_cos) X(day_off) X(to_peak)
+    X(half_hour_sin) X(half_hour_cos) X(quarter_hour_sin) X(quarter_hour_cos)                      \
+    X(eighth_hour_sin) X(eighth_hour_cos) X(day_off) X(to_peak)
 
 enum feature {
 #define X(name) F_##name,
@@ -123,12 +123,13 @@ static void calendar_features(const struct capacity_view *view, float *f)
     f[F_day_cos] = c1;
     f[F_half_day_sin] = 2 * s1 * c1;
     f[F_half_day_cos] = c1 * c1 - s1 * s1;
-    float *h = f + F_hour_sin; /* harmonics 1..4 by the addition theorem */
-    h[0] = s;
-    h[1] = c;
-    for (int k = 1; k < 4; k++) {
-        h[2 * k] = h[2 * k - 2] * c + h[2 * k - 1] * s;
-        h[2 * k + 1] = h[2 * k - 1] * c - h[2 * k - 2] * s;
+    float *h = f + F_hour_sin; /* periods of 60, 30, 15 and 7.5 min, by doubling the angle */
+    for (int k = 0; k < 4; k++) {
+        h[2 * k] = s;
+        h[2 * k + 1] = c;
+        float twice = 2 * s * c;
+        c = c * c - s * s;
+        s = twice;
     }
     f[F_day_off] = calendar_is_workday(&view->when) ? 0 : 1;
 }

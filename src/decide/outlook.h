@@ -37,7 +37,7 @@ struct nn_net;
 struct nn_ws;
 
 enum {
-    OUTLOOK_VERSION = 2,
+    OUTLOOK_VERSION = 3,
     OUTLOOK_WINDOWS = 6,
     OUTLOOK_BINS = 32,
     OUTLOOK_OUTPUTS = OUTLOOK_WINDOWS * OUTLOOK_BINS,

@@ -14,7 +14,7 @@
 #include "train/evaluate.h"
 #include "train/tune.h"
 
-enum { CALIBRATE_EVALS = 60, CALIBRATE_SEEDS = 2, CALIBRATE_REVERSALS = 1 /* per day */, LANE_STEPS = 64 };
+enum { CALIBRATE_EVALS = 60, CALIBRATE_SEEDS = 2, HPA_EVALS = 32, LANE_STEPS = 64 };
 
 /* One training run. */
 struct learn {
@@ -31,6 +31,7 @@ struct learn {
     struct capacity_env *env;
     struct ppo *ppo;
     float bias[CAPACITY_ACTIONS]; /* of the first policy */
+    double reversals_max;         /* a day; calibrated policies keep to it */
     int64_t started_us, started_steps;
 };
 
@@ -76,7 +77,7 @@ static enum err_code calibrate(struct learn *l, const struct outlook *held_out, 
     t.guarded = true;
     t.outlook = held_out;
     t.target = l->w->scenario->service.tune_violation_max;
-    t.reversals_max = CALIBRATE_REVERSALS;
+    t.reversals_max = l->reversals_max;
     t.start = *use;
     if (is_outlook)
         t.start.opt.outlook.budget_gain = 0;
@@ -92,10 +93,27 @@ static enum err_code calibrate(struct learn *l, const struct outlook *held_out, 
     return rc ? err_wrap(e, "calibrating %s", use->policy->name) : ERR_OK;
 }
 
-/* Whether the rule is clearly better than what was learned: a few held-out days tell a difference of 5 %, not less. */
-static bool rule_wins(const struct learn_calibration *rule, const struct learn_calibration *own, double misses_max)
+/* Calmer than what is used today: at most 0.4 of tuned hpa's reversals; one a day is always allowed, ten never
+ * exceeded. */
+static enum err_code limit_reversals(struct learn *l, struct err *e)
 {
-    bool rule_fits = rule->misses <= misses_max, own_fits = own->misses <= misses_max;
+    struct tune_opts t = tune_opts_default(l->w, policy_find("hpa"));
+    struct tune_front *f = mem_zero(1, sizeof *f);
+    t.evals = HPA_EVALS;
+    enum err_code rc = tune_front(l->w, l->chance, 1, &t, l->pool, f, e);
+    const struct tune_point *p = rc ? NULL : tune_pick(f, l->w->scenario->service.tune_violation_max);
+    l->reversals_max = p ? fmin(10, fmax(1, 0.4 * p->reversals_per_day)) : 1;
+    mem_free(f);
+    return rc;
+}
+
+/* Whether the rule is clearly better than what was learned: a few held-out days tell a difference of 5 %, not less. */
+static bool rule_wins(const struct learn *l)
+{
+    const struct learn_calibration *rule = &l->report->rule, *own = &l->report->own;
+    double misses_max = l->w->scenario->service.tune_violation_max;
+    bool rule_fits = rule->misses <= misses_max && rule->reversals_per_day <= l->reversals_max;
+    bool own_fits = own->misses <= misses_max && own->reversals_per_day <= l->reversals_max;
     return rule_fits != own_fits ? rule_fits : rule->cost_usd_h < 0.95 * own->cost_usd_h;
 }
 
@@ -111,7 +129,9 @@ static enum err_code make_outlook(struct learn *l, struct err *e)
     if (rc)
         return rc;
     tell(l, "calibration", 1, 3);
-    rc = calibrate(l, &held_out, outlook_use(l), &l->report->own, e);
+    rc = limit_reversals(l, e);
+    if (!rc)
+        rc = calibrate(l, &held_out, outlook_use(l), &l->report->own, e);
     outlook_fini(&held_out);
     if (rc || l->o->policy != LEARN_AUTO)
         return rc;
@@ -119,7 +139,7 @@ static enum err_code make_outlook(struct learn *l, struct err *e)
     struct policy_use mpc;
     policy_use_default(&mpc, policy_find("mpc"));
     rc = calibrate(l, NULL, &mpc, &l->report->rule, e);
-    if (!rc && rule_wins(&l->report->rule, &l->report->own, l->w->scenario->service.tune_violation_max)) {
+    if (!rc && rule_wins(l)) {
         l->policy.main = mpc;
         outlook_fini(&l->policy.outlook);
     }
