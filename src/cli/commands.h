@@ -33,8 +33,8 @@ NODISCARD enum err_code cli_contender(const char *text, struct contender *out, s
 bool cli_colour(const struct cli_ctx *c);
 /* Writes the buffer to -o or stdout and releases it. */
 NODISCARD enum err_code cli_finish(const struct cli_ctx *c, struct buf *text, struct err *e);
-/* Words wrapped before column 100, and a line end. */
-void cli_paragraph(const char *text, struct buf *out);
+/* The outcome in words (evaluation_summary), wrapped before column 100. */
+void cli_summary(const struct evaluation *ev, struct buf *out);
 
 /* Progress of work on several threads: rate and time left on a terminal, else a line per stage.  Silent with -q. */
 struct cli_progress {

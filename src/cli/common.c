@@ -50,7 +50,7 @@ enum err_code cli_finish(const struct cli_ctx *c, struct buf *text, struct err *
     return rc;
 }
 
-void cli_paragraph(const char *text, struct buf *out)
+static void paragraph(const char *text, struct buf *out)
 {
     size_t column = 0;
     for (const char *p = text; *p;) {
@@ -63,6 +63,14 @@ void cli_paragraph(const char *text, struct buf *out)
         p += n + (p[n] == ' ');
     }
     buf_char(out, '\n');
+}
+
+void cli_summary(const struct evaluation *ev, struct buf *out)
+{
+    struct buf text = buf_init(1 << 16);
+    evaluation_summary(ev, &text);
+    paragraph(text.p, out);
+    buf_fini(&text);
 }
 
 /* ---- progress --------------------------------------------------------------------------------- */

@@ -8,10 +8,11 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/mem.h"
-#include "base/signal.h"
 #include "cli/commands.h"
 #include "forecast/score.h"
+#include "report/table.h"
 #include "train/evaluate.h"
 #include "train/learn.h"
 #include "train/story.h"
@@ -34,7 +35,7 @@ static void stage(const struct cli_ctx *c, int64_t since_us, const char *what)
 }
 
 /* WAPE at 15 min of the forecasts and of persistence over the test days, as the policies saw them. */
-static void tell_forecast(const struct world *w, const struct chance *c)
+static void tell_forecast(const struct world *w, const struct chance *c, struct buf *text)
 {
     double own = 0, last = 0, sum = 0;
     for (int32_t i = w->train_end / w->point_steps; i + 3 < w->n / w->point_steps; i++) {
@@ -48,8 +49,8 @@ static void tell_forecast(const struct world *w, const struct chance *c)
         last += fabs(now - y);
         sum += y;
     }
-    (void)printf("          forecast 15 min ahead: error %.1f %% of the load (persistence: %.1f %%)\n", 100 * own / sum,
-                 100 * last / sum);
+    buf_fmt(text, "forecast 15 min ahead: error %.1f %% of the load (persistence: %.1f %%)\n\n", 100 * own / sum,
+            100 * last / sum);
 }
 
 static void on_learn(void *ctx, const struct learn_progress *p)
@@ -63,8 +64,12 @@ static enum err_code load_demo(struct cli_ctx *c, struct cli_world *cw, struct e
     memset(cw, 0, sizeof *cw);
     scenario_init(&cw->scenario);
     enum err_code rc = opt_read_text(&scenario_table, &cw->scenario, demo_yaml, sizeof demo_yaml - 1, "demo", NULL, e);
+    if (!rc && c->config)
+        rc = opt_read_file(&scenario_table, &cw->scenario, c->config, NULL, e);
     for (size_t i = 0; !rc && i < c->n_sets; i++)
-        rc = opt_set(&scenario_table, &cw->scenario, c->sets[i], NULL, e);
+        rc = opt_set(&scenario_table, &cw->scenario, c->sets[i], NULL, e) ? ERR_USAGE : ERR_OK;
+    if (!rc)
+        rc = opt_finish(&scenario_table, &cw->scenario, e);
     if (!rc)
         rc = world_new(&cw->scenario, &cw->world, e);
     if (!rc)
@@ -92,17 +97,20 @@ static enum err_code tell_story(struct cli_ctx *c, struct cli_world *cw, const c
         rc = evaluate_run(cw->world, &eo, cw->pool, NULL, NULL, &r, e);
     }
     if (!rc) {
-        tell_forecast(cw->world, r->chance[0]);
         stage(c, since_us, "writing the report");
         rc = story_write(cw->world, r, NULL, c->seed, report_path, e);
     }
     if (!rc) {
-        evaluation_table(&r->ev, cli_colour(c), &text);
-        evaluation_summary(&r->ev, &text);
-        (void)fwrite(text.p, 1, text.n, stdout);
         stage(c, since_us, "done");
-        (void)printf("\nOpen %s.  With your own metrics: sluice import, then a scenario (sluice config), then sluice train "
-                     "and sluice evaluate.\n", report_path);
+        buf_char(&text, '\n');
+        evaluation_table(&r->ev, table_colour_wanted(stdout), &text);
+        buf_char(&text, '\n');
+        tell_forecast(cw->world, r->chance[0], &text);
+        cli_summary(&r->ev, &text);
+        buf_fmt(&text, "\nOpen %s.  With your own metrics: sluice import, a scenario (sluice config), then sluice train\n"
+                       "and sluice evaluate; docs/cli.md goes through it.\n", report_path);
+        if (c->verbosity >= 0)
+            (void)fwrite(text.p, 1, text.n, stdout);
     }
     buf_fini(&text);
     evaluate_free(r);
@@ -113,15 +121,19 @@ static enum err_code tell_story(struct cli_ctx *c, struct cli_world *cw, const c
 static enum err_code run(struct cli_ctx *c, struct err *e)
 {
     struct cli_world cw;
-    char dir[] = "/tmp/sluice-demo-XXXXXX", policy_path[64];
+    char dir[256], policy_path[300];
+    const char *tmp = getenv("TMPDIR");
     int64_t since_us = clock_mono_us();
     const char *report_path = c->output ? c->output : "report.html";
+    enum err_code rc = file_check_writable(report_path, e);
+    if (rc)
+        return rc;
+    (void)snprintf(dir, sizeof dir, "%s/sluice-demo-XXXXXX", tmp && *tmp && strlen(tmp) < 200 ? tmp : "/tmp");
     if (!mkdtemp(dir))
-        return err_sys(e, errno, "create a folder in /tmp");
+        return err_sys(e, errno, "create the folder %s", dir);
     (void)snprintf(policy_path, sizeof policy_path, "%s/learned.safetensors", dir);
-    signal_catch();
     stage(c, since_us, "24 days of made-up demand in steps of 15 s: a daily rhythm, jobs on the hour, unforeseen bursts");
-    enum err_code rc = load_demo(c, &cw, e);
+    rc = load_demo(c, &cw, e);
     if (!rc)
         rc = tell_story(c, &cw, policy_path, report_path, since_us, e);
     (void)unlink(policy_path);
@@ -134,6 +146,7 @@ const struct cli_cmd cmd_demo = {
     .name = "demo",
     .summary = "the whole story on made-up data in about a minute; writes report.html",
     .max_args = 0,
+    .formats = 1u << CLI_TABLE,
     .config = &scenario_table,
     .run = run,
 };

@@ -44,12 +44,8 @@ static enum err_code check_names(const struct evaluate_cmd_opts *o, struct err *
 static void format(const struct cli_ctx *c, const struct evaluation *ev, struct buf *text)
 {
     evaluation_format(ev, c->format, cli_colour(c), text);
-    if (c->format != CLI_TABLE)
-        return;
-    struct buf summary = buf_init(1 << 16);
-    evaluation_summary(ev, &summary);
-    cli_paragraph(summary.p, text);
-    buf_fini(&summary);
+    if (c->format == CLI_TABLE)
+        cli_summary(ev, text);
 }
 
 static enum err_code evaluate(struct cli_ctx *c, const struct cli_world *cw, struct buf *text, struct err *e)

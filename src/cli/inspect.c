@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/num.h"
+#include "base/tz.h"
 #include "cli/commands.h"
 #include "decide/observation.h"
 #include "history/file.h"
@@ -31,6 +33,22 @@ static enum err_code inspect_history(struct cli_ctx *c, const char *path, struct
     if (rc)
         buf_fini(&text);
     return rc ? rc : cli_finish(c, &text, e);
+}
+
+/* The times among the metadata are for people here; JSON keeps the microseconds. */
+static void meta_text(struct buf *text, struct st_meta m)
+{
+    static const char us[] = "_us";
+    char at[TZ_TEXT];
+    int64_t v;
+    size_t n = strlen(m.key), k = sizeof us - 1;
+    if (n > k && strncmp(m.key, "train.", 6) == 0 && strcmp(m.key + n - k, us) == 0 &&
+        num_i64(m.value, strlen(m.value), &v)) {
+        tz_format_rfc3339(NULL, v, at);
+        buf_fmt(text, "%-28.*s %s\n", (int)(n - k), m.key, at);
+    } else {
+        buf_fmt(text, "%-28s %s\n", m.key, m.value);
+    }
 }
 
 /* One feature's histogram as a row of blocks, tallest bin full. */
@@ -80,7 +98,7 @@ static enum err_code inspect_policy(struct cli_ctx *c, const char *path, struct 
         json_close(&w);
     } else {
         for (int i = 0; i < st_meta_count(f); i++)
-            buf_fmt(&text, "%-28s %s\n", st_meta_at(f, i).key, st_meta_at(f, i).value);
+            meta_text(&text, st_meta_at(f, i));
         buf_fmt(&text, "%-28s %d\n", "tensors", st_count(f));
         if (net)
             norm_text(&text, nn_policy_norm(net));

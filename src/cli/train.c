@@ -4,7 +4,6 @@
 
 #include "base/mem.h"
 #include "base/progress.h"
-#include "base/signal.h"
 #include "cli/commands.h"
 #include "train/learn.h"
 
@@ -39,7 +38,6 @@ static const struct opt_table table = OPT_TABLE("train", struct learn_opts, rows
 
 struct shown {
     struct progress p;
-    const char *stage;
     struct cli_ctx *c;
     bool in_ppo;
 };
@@ -62,6 +60,8 @@ static void on_progress(void *ctx, const struct learn_progress *l)
     progress_update(&s->p, (uint64_t)l->done, extra);
 }
 
+/* ---- the report ------------------------------------------------------------------------------- */
+
 static void put_calibration(struct buf *text, const char *name, const struct learn_calibration *k)
 {
     if (!isnan(k->misses))
@@ -69,8 +69,18 @@ static void put_calibration(struct buf *text, const char *name, const struct lea
                 name, k->cost_usd_h, 100 * k->misses, k->reversals_per_day);
 }
 
-static void print_report(struct cli_ctx *c, const struct learn_report *r, const struct learn_opts *o, struct buf *text)
+static void put_ppo(struct buf *text, const struct learn_report *r, const struct scenario *sc)
 {
+    double misses = r->curve_misses[r->n_curve - 1], most = sc->service.slo_violation_max;
+    buf_fmt(text, "ppo: last iterations cost %.2f $/h with %.2f %% of steps over target\n",
+            r->curve_cost_usd_h[r->n_curve - 1], 100 * misses);
+    if (misses > most)
+        buf_fmt(text, "that is more than the allowed %g %%: train longer (--steps)\n", 100 * most);
+}
+
+static void put_text(const struct cli_ctx *c, const struct learn_report *r, const struct scenario *sc, struct buf *text)
+{
+    const struct learn_opts *o = c->opts;
     if (r->resumed)
         buf_fmt(text, "continued from an interrupted run\n");
     if (r->outlook.samples > 0)
@@ -79,44 +89,136 @@ static void print_report(struct cli_ctx *c, const struct learn_report *r, const 
     put_calibration(text, "outlook", &r->own);
     put_calibration(text, "mpc", &r->rule);
     if (o->policy == LEARN_PPO && r->n_curve > 0)
-        buf_fmt(text, "ppo: last iterations cost %.2f $/h with %.2f %% of steps over target\n",
-                r->curve_cost_usd_h[r->n_curve - 1], 100 * r->curve_misses[r->n_curve - 1]);
+        put_ppo(text, r, sc);
     if (r->warnings[0])
         buf_fmt(text, "warnings:\n%s", r->warnings);
-    if (r->finished)
-        buf_fmt(text, "wrote %s: %s\n", c->output, r->kept);
-    else
-        buf_fmt(text, "interrupted: saved to %s; the same command continues it\n", c->output);
+    buf_fmt(text, "wrote %s: %s\n", c->output, r->kept);
 }
 
-static enum err_code run(struct cli_ctx *c, struct err *e)
+static void calibration_json(struct json_writer *w, const char *key, const struct learn_calibration *k)
+{
+    if (isnan(k->misses))
+        return;
+    json_open(w, key);
+    json_put_f64(w, "cost_usd_h", k->cost_usd_h);
+    json_put_f64(w, "slo_violation_frac", k->misses);
+    json_put_f64(w, "reversals_per_day", k->reversals_per_day);
+    json_close(w);
+}
+
+static void warnings_json(struct json_writer *w, const char *lines)
+{
+    json_open_array(w, "warnings");
+    while (*lines) {
+        char line[256];
+        size_t n = strcspn(lines, "\n");
+        (void)snprintf(line, sizeof line, "%.*s", (int)n, lines);
+        json_put_str(w, NULL, line);
+        lines += n + (lines[n] == '\n');
+    }
+    json_close_array(w);
+}
+
+static void put_json(const struct cli_ctx *c, const struct learn_report *r, const struct scenario *sc, struct buf *text)
+{
+    const struct learn_opts *o = c->opts;
+    struct json_writer w = json_writer_init(text, 2);
+    json_open(&w, NULL);
+    json_put_str(&w, "scenario", sc->name);
+    json_put_str(&w, "output", c->output);
+    json_put_str(&w, "policy", r->kept);
+    json_put_bool(&w, "finished", r->finished);
+    json_put_bool(&w, "resumed", r->resumed);
+    if (r->outlook.samples > 0) {
+        json_open(&w, "fit");
+        json_put_i64(&w, "samples", r->outlook.samples);
+        json_put_f64(&w, "held_out_nats", r->outlook.valid_nats);
+        json_put_f64(&w, "uniform_nats", r->outlook.uniform_nats);
+        json_close(&w);
+    }
+    calibration_json(&w, "outlook", &r->own);
+    calibration_json(&w, "mpc", &r->rule);
+    if (o->policy == LEARN_PPO && r->n_curve > 0) {
+        json_open(&w, "ppo");
+        json_put_i64(&w, "steps", r->steps);
+        json_put_f64(&w, "cost_usd_h", r->curve_cost_usd_h[r->n_curve - 1]);
+        json_put_f64(&w, "slo_violation_frac", r->curve_misses[r->n_curve - 1]);
+        json_close(&w);
+    }
+    warnings_json(&w, r->warnings);
+    json_close(&w);
+}
+
+/* ---- the command ------------------------------------------------------------------------------ */
+
+/* An option that the chosen policy does not look at is an error, never ignored. */
+static enum err_code check_ppo_options(const struct learn_opts *o, struct err *e)
+{
+    static const char mark[] = "ppo: ";
+    struct learn_opts usual;
+    enum err_code rc = ERR_OK;
+    opt_init(&table, &usual);
+    for (size_t i = 0; i < table.n && !rc && o->policy != LEARN_PPO; i++) {
+        const struct opt_row *row = &table.rows[i];
+        struct buf given = buf_init(256), standard = buf_init(256);
+        opt_value(row, o, &given);
+        opt_value(row, &usual, &standard);
+        if (strncmp(row->help, mark, sizeof mark - 1) == 0 && strcmp(given.p, standard.p) != 0)
+            rc = err_set(e, ERR_USAGE, "--%s goes with --policy ppo", row->name);
+        buf_fini(&given);
+        buf_fini(&standard);
+    }
+    return rc;
+}
+
+static enum err_code check_output(const struct cli_ctx *c, struct err *e)
+{
+    static const char suffix[] = ".safetensors";
+    size_t n = c->output ? strlen(c->output) : 0, m = sizeof suffix - 1;
+    if (n > m && strcmp(c->output + n - m, suffix) == 0)
+        return ERR_OK;
+    return err_set(e, ERR_USAGE, "train needs -o POLICY.safetensors: the other commands tell a policy file by that ending");
+}
+
+static enum err_code train(struct cli_ctx *c, struct cli_world *cw, struct err *e)
 {
     struct learn_opts *o = c->opts;
-    struct cli_world cw;
     struct shown s = {.c = c};
-    struct buf text = buf_init(1 << 16);
-    if (!c->output)
-        return err_set(e, ERR_USAGE, "train needs -o POLICY.safetensors");
-    enum err_code rc = cli_world_open(c, c->args[0], &cw, e);
-    if (rc)
-        return rc;
     struct learn_report *report = mem_zero(1, sizeof *report);
+    struct buf text = buf_init(1 << 16);
     o->seed = c->seed;
     o->threads = c->threads;
     if (o->policy != LEARN_PPO)
         o->base = PPO_BASE_NONE;
     if (o->base == PPO_BASE_NONE || o->base == PPO_BASE_PREDICTIVE)
         o->residual = PPO_RESIDUAL_UNITS;
-    signal_catch();
-    rc = learn_run(cw.world, o, c->output, on_progress, &s, report, e);
+    enum err_code rc = learn_run(cw->world, o, c->output, on_progress, &s, report, e);
     if (s.in_ppo)
         progress_finish(&s.p, (uint64_t)report->steps, NULL);
-    if (!rc)
-        print_report(c, report, o, &text);
-    if (!rc && c->verbosity >= 0)
-        (void)fwrite(text.p, 1, text.n, stdout);
+    if (!rc && c->format == CLI_JSON)
+        put_json(c, report, &cw->scenario, &text);
+    else if (!rc && report->finished && c->verbosity >= 0)
+        put_text(c, report, &cw->scenario, &text);
+    (void)fwrite(text.p, 1, text.n, stdout);
+    if (!rc && !report->finished)
+        rc = err_set(e, ERR_INTERRUPTED, "interrupted: saved to %s; the same command continues it", c->output);
+    else if (rc == ERR_INTERRUPTED)
+        rc = err_set(e, rc, "interrupted before there was anything to save; the same command starts anew");
     buf_fini(&text);
     mem_free(report);
+    return rc;
+}
+
+static enum err_code run(struct cli_ctx *c, struct err *e)
+{
+    struct cli_world cw = {0};
+    enum err_code rc = check_output(c, e);
+    if (!rc)
+        rc = check_ppo_options(c->opts, e);
+    if (!rc)
+        rc = cli_world_open(c, c->args[0], &cw, e);
+    if (!rc)
+        rc = train(c, &cw, e);
     cli_world_close(&cw);
     return rc;
 }
@@ -127,6 +229,9 @@ const struct cli_cmd cmd_train = {
     .args = "SCENARIO",
     .min_args = 1,
     .max_args = 1,
+    .formats = 1u << CLI_TABLE | 1u << CLI_JSON,
+    .help = "-o POLICY.safetensors is required; the report goes to standard output.  The same command and --seed give\n"
+            "the same file, whatever --threads, also after Ctrl-C.  Only the scenario's training part is looked at.\n",
     .opts = &table,
     .config = &scenario_table,
     .run = run,
