@@ -11,7 +11,7 @@
  * no clip is active, and the slope of the ratio is that of log p (Huang et al. 2022, "A2C is a
  * special case of PPO").  So a struct a2c is a PPO trainer held to these settings, and shares its
  * collector, losses, masks, truncation, constraint mode, determinism and exact resume; a test holds
- * its step to the formula above in double. Unlike the paper: Adam instead of RMSProp, advantages
+ * its step to the formula above in double.  Unlike the paper: Adam instead of RMSProp, advantages
  * centred and scaled over the batch.
  *
  * STABLE: the functions; fields may be added to the configuration (start from a2c_cfg_default). */

@@ -73,8 +73,7 @@ static enum err_code check_cfg(const struct a3c_cfg *c, const struct rl_venv *v,
     return ERR_OK;
 }
 
-/* ---- life -------------------------------------------------------------------------------------
- */
+/* ---- life ----------------------------------------------------------------------------- */
 
 static void make_lanes(struct a3c *a)
 {
@@ -195,8 +194,7 @@ bool a3c_done(const struct a3c *a)
     return a->steps >= a->cfg.total_steps;
 }
 
-/* ---- training ---------------------------------------------------------------------------------
- */
+/* ---- training ------------------------------------------------------------------------- */
 
 enum err_code a3c_train(struct a3c *a, a3c_hook_fn *hook, void *ctx, struct err *e)
 {

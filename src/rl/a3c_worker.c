@@ -6,8 +6,7 @@
 #include "rl/a3c_priv.h"
 #include "rl/gae.h"
 
-/* ---- a part of the lanes as an environment of its own -----------------------------------------
- */
+/* ---- a part of the lanes as an environment of its own --------------------------------- */
 
 static void copy_obs(const struct a3c_lanes *l, const float *all, int begin, int end, float *out)
 {
@@ -45,8 +44,7 @@ static void lanes_step(void *env, int begin, int end, const int32_t *action,
     memcpy(out->end + to, l->all->end + from, n);
 }
 
-/* ---- life -------------------------------------------------------------------------------------
- */
+/* ---- life ----------------------------------------------------------------------------- */
 
 static enum err_code make_buffers(struct a3c_worker *w, int seq_steps, struct err *e)
 {
@@ -128,18 +126,21 @@ void a3c_worker_fini(struct a3c_worker *w)
         mem_free(buffer[i]);
 }
 
-/* ---- statistics, under the lock ---------------------------------------------------------------
- */
+/* ---- statistics, under the lock ------------------------------------------------------- */
 
-/* Chan et al. 1983, for one variable. */
+/* Chan et al. 1983, for one variable; the first part is taken as it is, to the bit. */
 static void fold(double *count, double *mean, double *m2, double n, double new_mean, double new_m2)
 {
-    double all = *count + n, shift = new_mean - *mean;
-    if (!(n > 0))
-        return;
-    *m2 += new_m2 + shift * shift * *count * n / all;
-    *mean += shift * n / all;
-    *count = all;
+    if (*count > 0 && n > 0) {
+        double all = *count + n, shift = new_mean - *mean;
+        *m2 += new_m2 + shift * shift * *count * n / all;
+        *mean += shift * n / all;
+        *count = all;
+    } else if (n > 0) {
+        *m2 = new_m2;
+        *mean = new_mean;
+        *count = n;
+    }
 }
 
 static void combine_obs(struct a3c *a)
@@ -187,8 +188,7 @@ static void publish(struct a3c_worker *w)
     a3c_combine(a);
 }
 
-/* ---- sharing, under the lock ------------------------------------------------------------------
- */
+/* ---- sharing, under the lock ---------------------------------------------------------- */
 
 static void pull(struct a3c_worker *w)
 {
@@ -272,8 +272,7 @@ static enum err_code push(struct a3c_worker *w)
     return ERR_OK;
 }
 
-/* ---- work outside the lock --------------------------------------------------------------------
- */
+/* ---- work outside the lock ------------------------------------------------------------ */
 
 static void make_advantages(struct a3c_worker *w)
 {
@@ -317,8 +316,7 @@ static void make_gradient(struct a3c_worker *w)
     nn_net_reduce(w->net, &w->ws, 1);
 }
 
-/* One rollout with the parameters last copied, and its gradient unless it only collects statistics.
- */
+/* A rollout with the parameters last copied; its gradient, unless it only collects statistics. */
 static enum err_code work(struct a3c_worker *w)
 {
     nn_net_pack(w->net);

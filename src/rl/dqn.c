@@ -7,8 +7,7 @@
 #include "base/rng.h"
 #include "rl/dqn_priv.h"
 
-/* ---- configuration ----------------------------------------------------------------------------
- */
+/* ---- configuration -------------------------------------------------------------------- */
 
 #define FIELD(k, f, lo, hi)                                                                        \
     {                                                                                              \
@@ -84,8 +83,7 @@ static enum err_code check_cfg(const struct dqn_cfg *c, const struct rl_venv *v,
     return ERR_OK;
 }
 
-/* ---- life -------------------------------------------------------------------------------------
- */
+/* ---- life ----------------------------------------------------------------------------- */
 
 static enum err_code make_nets(struct dqn *d, struct err *e)
 {
@@ -170,8 +168,7 @@ bool dqn_done(const struct dqn *d)
     return d->steps >= d->cfg.total_steps;
 }
 
-/* ---- training ---------------------------------------------------------------------------------
- */
+/* ---- training ------------------------------------------------------------------------- */
 
 static float epsilon_now(const struct dqn *d)
 {

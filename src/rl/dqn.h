@@ -5,7 +5,7 @@
  * drawn from it, against a target network that is replaced every target_every steps.  Masked
  * actions are neither taken nor part of the target's max.  Episodes that terminate bootstrap from
  * nothing, truncated ones from final_obs; where masks are in use truncated rows are left out
- * (replay.h says why). Feed-forward only: a replay of single transitions has no recurrent state.
+ * (replay.h says why).  Feed-forward only: a replay of single transitions has no recurrent state.
  *
  * Determinism: as ppo.h.  Same configuration and seed, same bits for any n_threads, and after any
  * number of interruptions if the replay was saved.
@@ -43,8 +43,7 @@ struct dqn_cfg {
     float epsilon_frac;           /* ... over this part of total_steps, 0.5 */
     float cost_price;             /* 0: learns from reward - cost_price * cost */
     bool norm_obs;    /* true: running statistics, as ppo.h; applied when rows are drawn */
-    bool norm_reward; /* true: rewards are divided by the running deviation of their discounted sum
-                       */
+    bool norm_reward; /* true: rewards are divided by a running deviation, as ppo.h */
     int n_threads;    /* 1; never changes the result */
     uint64_t seed;
 };
@@ -87,7 +86,7 @@ struct dqn_save_opts {
 };
 /* Atomic.  With the replay the file holds, per transition, 2 n_obs floats, n_actions bytes and 9
  * bytes: 100 000 transitions of 40 observations and 11 actions are 34 MB; the policy alone is under
- * 100 kB. Errors: those of st_write; ERR_LIMIT above its largest file. */
+ * 100 kB.  Errors: those of st_write; ERR_LIMIT above its largest file. */
 NODISCARD enum err_code dqn_save(const struct dqn *d, const char *path,
                                  const struct dqn_save_opts *o, struct err *e);
 /* Continues from a file saved with its replay, into a trainer of the same configuration (n_threads

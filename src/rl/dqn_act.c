@@ -12,8 +12,7 @@
 
 enum { SHARD_LANES = 32 /* fewer would read the weights more often than a thread gains */ };
 
-/* ---- life -------------------------------------------------------------------------------------
- */
+/* ---- life ----------------------------------------------------------------------------- */
 
 static int shard_count(int n_lanes)
 {
@@ -72,8 +71,7 @@ void dqn_act_fini(struct dqn *d)
         mem_free(buffer[i]);
 }
 
-/* ---- one step ---------------------------------------------------------------------------------
- */
+/* ---- one step ------------------------------------------------------------------------- */
 
 /* What one pass over the shards works on. */
 struct pass {
@@ -219,8 +217,7 @@ static void run_shard(size_t i, int worker, void *arg)
     }
 }
 
-/* ---- after all shards -------------------------------------------------------------------------
- */
+/* ---- after all shards ----------------------------------------------------------------- */
 
 static enum err_code bad_lane(const struct dqn_shard *s, struct err *e)
 {

@@ -69,8 +69,7 @@ static void list_parts(const struct dqn *d, size_t rows, struct part out[N_PARTS
     memcpy(out, list, sizeof list);
 }
 
-/* ---- out --------------------------------------------------------------------------------------
- */
+/* ---- out ------------------------------------------------------------------------------ */
 
 enum err_code dqn_save(const struct dqn *d, const char *path, const struct dqn_save_opts *o,
                        struct err *e)
@@ -104,8 +103,7 @@ out:
     return rc;
 }
 
-/* ---- in ---------------------------------------------------------------------------------------
- */
+/* ---- in ------------------------------------------------------------------------------- */
 
 static bool sane(const struct reals *r, const struct counts *c)
 {

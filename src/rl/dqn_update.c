@@ -7,8 +7,7 @@
 #include "base/rng.h"
 #include "nn/head.h"
 
-/* ---- loss -------------------------------------------------------------------------------------
- */
+/* ---- loss ----------------------------------------------------------------------------- */
 
 void dqn_loss(void *ctx, const struct nn_tile *tile)
 {
@@ -34,8 +33,7 @@ float dqn_target(float reward, float gamma, int end, const float *q, const float
     return reward + gamma * q_target[nn_head_argmax(q, mask, n_actions)];
 }
 
-/* ---- life -------------------------------------------------------------------------------------
- */
+/* ---- life ----------------------------------------------------------------------------- */
 
 static enum err_code part_init(struct dqn_update *u, int i, struct err *e)
 {
@@ -98,8 +96,7 @@ void dqn_update_fini(struct dqn_update *u)
     *u = (struct dqn_update){0};
 }
 
-/* ---- one step ---------------------------------------------------------------------------------
- */
+/* ---- one step ------------------------------------------------------------------------- */
 
 /* Rows are drawn with replacement by a hash of (seed, update, place in the batch). */
 static int32_t draw_row(const struct dqn_update *u, int at)

@@ -15,8 +15,7 @@ enum {
     META_OURS = 64 /* keys kept free for the network's and ours */
 };
 
-/* ---- fields -----------------------------------------------------------------------------------
- */
+/* ---- fields --------------------------------------------------------------------------- */
 
 static double field_value(const void *cfg, const struct rl_field *f)
 {
@@ -75,8 +74,7 @@ static void our_key(const struct rl_frame *k, const char *name, char out[FIELD_K
     (void)snprintf(out, FIELD_KEY, "%s.%s", k->algorithm, name);
 }
 
-/* ---- out --------------------------------------------------------------------------------------
- */
+/* ---- out ------------------------------------------------------------------------------ */
 
 static bool is_ours(const struct rl_frame *k, const char *key)
 {
@@ -136,8 +134,7 @@ enum err_code rl_frame_add(const struct rl_frame *k, const struct st_meta *meta,
     return ERR_OK;
 }
 
-/* ---- in ---------------------------------------------------------------------------------------
- */
+/* ---- in ------------------------------------------------------------------------------- */
 
 static enum err_code expect_config(const struct rl_frame *k, const struct st_file *f, struct err *e)
 {

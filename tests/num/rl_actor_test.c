@@ -5,8 +5,7 @@
 #include "tests/support/rl_ref.h"
 #include "tests/support/test.h"
 
-/* ---- one update against doubles ---------------------------------------------------------------
- */
+/* ---- one update against doubles ------------------------------------------------------- */
 
 enum { LANES = 8, STEPS = 6, ROWS = LANES * STEPS, ACTIONS_MAX = 4 };
 
@@ -134,8 +133,7 @@ TEST(an_update_of_a3c_is_the_slope_of_its_objective)
     }
 }
 
-/* ---- problems ---------------------------------------------------------------------------------
- */
+/* ---- problems ------------------------------------------------------------------------- */
 
 enum { MANY_LANES = 16 };
 
@@ -186,8 +184,7 @@ TEST(a2c_and_a3c_walk_and_value_the_chain_as_dynamic_programming_says)
     test_env_free(env);
 }
 
-/* Value of the one state of the clock, which is truncated, or said to terminate, every ten steps.
- */
+/* Value of the clock's one state: truncated, or said to terminate, every ten steps. */
 static void clock_values(bool terminate, double *a2c_value, double *a3c_value)
 {
     struct test_env *env = test_env_new(ENV_CLOCK, LANES, 1);

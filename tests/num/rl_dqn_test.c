@@ -6,8 +6,7 @@
 #include "tests/support/rl_ref.h"
 #include "tests/support/test.h"
 
-/* ---- one step against doubles -----------------------------------------------------------------
- */
+/* ---- one step against doubles --------------------------------------------------------- */
 
 enum { DIM = 5, ACTIONS = 4, BATCH = 48, LANES_OF_REPLAY = 2, STEPS_OF_REPLAY = 30 };
 
@@ -113,8 +112,7 @@ TEST(a_step_of_dqn_is_the_slope_of_its_loss_at_double_targets)
     nn_net_free(s.target);
 }
 
-/* ---- problems ---------------------------------------------------------------------------------
- */
+/* ---- problems ------------------------------------------------------------------------- */
 
 enum { LANES = 16 };
 

@@ -9,8 +9,7 @@
 
 enum { WIDTH_MAX = 512, OBS_MAX = 64 };
 
-/* ---- networks in double -----------------------------------------------------------------------
- */
+/* ---- networks in double --------------------------------------------------------------- */
 
 struct ref_net ref_net_new(const struct nn_net *net)
 {
@@ -113,8 +112,7 @@ void ref_check_grad(struct ref_net *r, const float *grad, int stride,
         }
 }
 
-/* ---- recording --------------------------------------------------------------------------------
- */
+/* ---- recording ------------------------------------------------------------------------ */
 
 struct rl_tape *rl_tape_new(const struct rl_venv *inner)
 {
@@ -214,8 +212,7 @@ struct rl_venv rl_tape_venv(struct rl_tape *t)
     return v;
 }
 
-/* ---- playing ----------------------------------------------------------------------------------
- */
+/* ---- playing -------------------------------------------------------------------------- */
 
 static void scale(const struct nn_norm *norm, const float *obs, int dim, float *out)
 {

@@ -1,5 +1,4 @@
-/* rl_ref.h - slow doubles beside the fast networks, a recorder for environments, and greedy play.
- */
+/* rl_ref.h - slow doubles beside the fast networks, a recording environment, and greedy play. */
 #ifndef TESTS_SUPPORT_RL_REF_H
 #define TESTS_SUPPORT_RL_REF_H
 
@@ -28,8 +27,7 @@ double ref_logp(const double *logits, const uint8_t *mask, int n_actions, double
 void ref_check_grad(struct ref_net *r, const float *grad, int stride,
                     double (*loss)(void *ctx, const struct ref_net *r), void *ctx);
 
-/* An environment that writes down every step of an inner one, [step][lane]; one thread at a time.
- */
+/* An environment that writes down every step of an inner one, [step][lane]; for one thread. */
 enum { TAPE_STEPS = 256, TAPE_SPOIL_FROM = 20 };
 enum tape_spoil {
     TAPE_FINE,

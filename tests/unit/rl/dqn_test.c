@@ -10,7 +10,7 @@
 
 enum { LANES = 100 };
 
-/* `iterations` of 400 transitions; learns from the second on, overwrites the replay from the fifth.
+/* Iterations of 400 transitions; learns from the second on, overwrites the replay from the fifth.
  */
 static struct dqn_cfg small(int64_t iterations)
 {
