@@ -523,13 +523,34 @@ static enum err_code check_source(const void *p, struct err *e)
     return ERR_OK;
 }
 
+/* A history file is clean already: options beside it would do nothing. */
+static enum err_code check_options(const void *p, struct err *e)
+{
+    const struct history_source *s = p;
+    struct import_cfg usual;
+    enum err_code rc = check_source(s, e);
+    opt_init(&import_table, &usual);
+    for (size_t i = 0; s->file && !rc && i < import_table.n; i++) {
+        struct buf given = buf_init(1 << 20), standard = buf_init(1 << 20);
+        opt_value(&import_table.rows[i], &s->options, &given);
+        opt_value(&import_table.rows[i], &usual, &standard);
+        if (strcmp(given.p, standard.p) != 0)
+            rc = err_set(e, ERR_INVAL, "options.%s goes with format and paths; %s was imported already",
+                         import_table.rows[i].name, s->file);
+        buf_fini(&given);
+        buf_fini(&standard);
+    }
+    opt_fini(&import_table, &usual);
+    return rc;
+}
+
 const struct opt_table history_source_table = {
     .name = "history",
     .help = "Where measurements come from.",
     .rows = source_rows,
     .n = ARRAY_LEN(source_rows),
     .size = sizeof(struct history_source),
-    .check = check_source,
+    .check = check_options,
 };
 
 /* file_beside() that keeps a "field=" in front. */
