@@ -12,6 +12,7 @@
 #include "nn/checkpoint.h"
 #include "train/env.h"
 #include "train/evaluate.h"
+#include "train/outlook_calibrate.h"
 #include "train/tune.h"
 
 enum { CALIBRATE_EVALS = 60, CALIBRATE_SEEDS = 2, HPA_EVALS = 32, LANE_STEPS = 64 };
@@ -79,10 +80,19 @@ static enum err_code calibrate(struct learn *l, const struct outlook *held_out, 
     t.target = l->w->scenario->service.tune_violation_max;
     t.reversals_max = l->reversals_max;
     t.start = *use;
-    if (is_outlook)
-        t.start.opt.outlook.budget_gain = 0;
-    enum err_code rc = tune_front(l->w, l->chance, (int)l->o->seeds, &t, l->pool, f, e);
-    const struct tune_point *p = rc ? NULL : tune_pick(f, t.target);
+    struct tune_point found, *p = NULL;
+    enum err_code rc;
+    if (is_outlook) {
+        rc = outlook_calibrate(l->w, l->chance, (int)l->o->seeds, &t, l->pool, &found, e);
+        p = rc ? NULL : &found;
+    } else {
+        rc = tune_front(l->w, l->chance, (int)l->o->seeds, &t, l->pool, f, e);
+        const struct tune_point *picked = rc ? NULL : tune_pick(f, t.target);
+        if (picked) {
+            found = *picked;
+            p = &found;
+        }
+    }
     if (p) {
         use->opt = p->opt;
         *how = (struct learn_calibration){p->misses, p->cost_usd_h, p->reversals_per_day};

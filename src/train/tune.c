@@ -84,20 +84,21 @@ static enum err_code set_options(const struct policy *p, const double *x, union 
     return ERR_OK;
 }
 
-/* Mean misses and cost per hour of one setting over its seeds. */
-static enum err_code measure(struct search *s, const struct policy_use *use, struct tune_point *out)
+enum err_code tune_measure(const struct world *w, struct chance *const *chance, int n_chances, const struct tune_opts *o,
+                           const struct policy_use *use, struct outlook *outlook, struct tune_point *out,
+                           struct err *e)
 {
     struct capacity_config *cfg = mem_zero(1, sizeof *cfg);
     struct run_result *r = mem_zero(1, sizeof *r);
     struct run_day t = {0};
     int64_t days = 0;
-    enum err_code rc = world_config(s->w, use, s->o->guarded, cfg, &s->err);
-    cfg->outlook = s->outlook.net ? &s->outlook : NULL;
-    struct run_opts o = run_opts_default(s->w);
-    o.from = s->o->from;
-    o.to = s->o->to;
-    for (int i = 0; !rc && i < s->n_chances && i < s->o->n_seeds; i++) {
-        rc = run_policy(s->w, s->chance[i], cfg, &o, r, &s->err);
+    enum err_code rc = world_config(w, use, o->guarded, cfg, e);
+    cfg->outlook = outlook;
+    struct run_opts ro = run_opts_default(w);
+    ro.from = o->from;
+    ro.to = o->to;
+    for (int i = 0; !rc && i < n_chances && i < o->n_seeds; i++) {
+        rc = run_policy(w, chance[i], cfg, &ro, r, e);
         run_day_add(&t, &r->total);
         days += r->n_days;
     }
@@ -105,12 +106,17 @@ static enum err_code measure(struct search *s, const struct policy_use *use, str
         *out = (struct tune_point){
             .opt = use->opt,
             .misses = run_miss_frac(&t),
-            .cost_usd_h = t.steps ? t.cost_usd / ((double)t.steps * (double)s->w->sim.dt_h) : 0,
+            .cost_usd_h = t.steps ? t.cost_usd / ((double)t.steps * (double)w->sim.dt_h) : 0,
             .reversals_per_day = days ? (double)t.reversals / (double)days : 0,
         };
     mem_free(r);
     mem_free(cfg);
     return rc;
+}
+
+static enum err_code measure(struct search *s, const struct policy_use *use, struct tune_point *out)
+{
+    return tune_measure(s->w, s->chance, s->n_chances, s->o, use, s->outlook.net ? &s->outlook : NULL, out, &s->err);
 }
 
 static double objective(unsigned n, const double *x, double *grad, void *arg)

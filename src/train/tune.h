@@ -49,6 +49,10 @@ NODISCARD enum err_code tune_front(const struct world *w, struct chance *const *
                                    struct tune_front *out, struct err *e);
 /* How many settings tune_front() will try at most. */
 int64_t tune_runs(const struct tune_opts *o);
+/* One setting over o's stretch and seeds: misses, cost and reversals. */
+NODISCARD enum err_code tune_measure(const struct world *w, struct chance *const *chance, int n_chances,
+                                     const struct tune_opts *o, const struct policy_use *use,
+                                     struct outlook *outlook, struct tune_point *out, struct err *e);
 /* The cheapest point within `misses`; the least misses where none is. */
 const struct tune_point *tune_pick(const struct tune_front *f, double misses);
 
