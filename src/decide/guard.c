@@ -130,6 +130,8 @@ void guard_options_reference(struct guard_options *g)
     X(WATCHING, HOLD, "watching the last scale-in for another %.0f s")                             \
     X(STAGE, HOLD, "one action leaves at least %.0f of %.0f units")                                \
     X(BREAKER_OPEN, VETO, "units do not start (oldest waits %.0f s, allowed %.0f s): shut for %.0f s") \
+    X(TRIAL, HOLD, "breaker expired %.0f s ago: %.0f unit(s) on trial at once until one becomes ready") \
+    X(ON_TRIAL, HOLD, "breaker expired %.0f s ago: %.0f warming unit(s) have until %.0f s to become ready") \
     X(ABNORMAL, VETO, "the cluster is in an abnormal state: people decide")
 /* clang-format on */
 
@@ -526,11 +528,37 @@ static inline struct allow check_staged(const struct ask *a)
     return ALLOW(lo, ANY_HI, R_STAGE, (float)lo, (float)a->units);
 }
 
+/* Whether a unit younger than the start budget warms.  The last bin of ages is open: there the
+ * guard's own memory tells. */
+static bool start_pending(const struct ask *a)
+{
+    const struct capacity_view *v = a->view;
+    int64_t budget = a->cfg->start_budget_us;
+    int bins = (int)(budget / CAPACITY_WARM_BIN_US), young = 0;
+    for (int i = 0; i < min_int(bins, CAPACITY_WARM_BINS - 1); i++)
+        young += v->warm[i];
+    return young > 0 ||
+           (v->units_warming > 0 && v->now_us - a->state->guard.last_out_us < budget);
+}
+
+/* Half-open: one step at a time must prove that units start again. */
+static struct allow breaker_trial(const struct ask *a, int64_t ago_us)
+{
+    float ago_s = (float)ago_us * 1e-6f;
+    int step = a->cfg->step_units;
+    if (start_pending(a))
+        return ALLOW(ANY_LO, a->units, R_ON_TRIAL, ago_s, (float)a->view->units_warming,
+                     (float)a->cfg->start_budget_us * 1e-6f);
+    return ALLOW(ANY_LO, a->units + step, R_TRIAL, ago_s, (float)step);
+}
+
 static inline struct allow check_breaker(const struct ask *a)
 {
-    int64_t left = a->state->guard.breaker_until_us - a->view->now_us;
-    if (__builtin_expect(left <= 0, 1))
+    int64_t until_us = a->state->guard.breaker_until_us, left = until_us - a->view->now_us;
+    if (__builtin_expect(until_us == GUARD_NEVER, 1))
         return ALLOW_ALL;
+    if (left <= 0)
+        return breaker_trial(a, -left);
     return ALLOW(ANY_LO, a->units, R_BREAKER_OPEN, (float)a->view->warm_oldest_us * 1e-6f,
                  (float)a->cfg->start_budget_us * 1e-6f, (float)left * 1e-6f);
 }
@@ -657,12 +685,22 @@ static void watermarks_advance(const struct capacity_config *cfg, const struct c
                view->now_us);
 }
 
-/* Opens when a unit is not ready in time.  Open, it expires; then starts are given their time
- * before it may open again, so that a registry that is down costs a few tries an hour and not a
- * blocked target. */
+/* A warming unit became ready since the step before; one that was only repaired did not start. */
+static bool unit_started(const struct capacity_view *view, const struct guard_state *g)
+{
+    return view->units_ready - g->ready_before > max_int(0, g->failed_before - view->units_failed);
+}
+
+/* Opens when a unit is not ready in time.  Open, it expires and is half-open until a unit becomes
+ * ready; starts are given their time before it may open again, so that a registry that is down
+ * costs a unit on trial now and then, and not a blocked target. */
 static void breaker_advance(const struct capacity_config *cfg, const struct capacity_view *view,
                             struct guard_state *g)
 {
+    if (g->breaker_until_us <= view->now_us && unit_started(view, g))
+        g->breaker_until_us = GUARD_NEVER;
+    g->ready_before = view->units_ready;
+    g->failed_before = view->units_failed;
     if (view->warm_oldest_us <= cfg->start_budget_us || view->now_us < g->breaker_retry_us)
         return;
     g->breaker_until_us = view->now_us + cfg->guard.breaker_us;

@@ -112,13 +112,12 @@ struct guard_window {
 struct guard_state {
     int64_t last_out_us, last_in_us; /* executed */
     int64_t watch_until_us;          /* staged scale-in */
-    int64_t breaker_until_us;        /* open before this */
-    int64_t
-        breaker_retry_us; /* closed again, but starts are given until then to prove themselves */
+    int64_t breaker_until_us;        /* open before, then half-open; GUARD_NEVER: closed */
+    int64_t breaker_retry_us;        /* does not open again before: starts are given their time */
     int64_t high_since_us, low_since_us; /* watermarks crossed since; GUARD_NEVER if not */
     int64_t water_since_us;              /* forecast high water over the watermark since */
     int32_t lo, hi;                      /* permitted now, filled by guard_advance */
-    int32_t ready_before;
+    int32_t ready_before, failed_before; /* units, at the step before */
     struct guard_window up;   /* units added, last up_window_us */
     struct guard_window flap; /* units added and removed, last hour */
 };
@@ -134,7 +133,7 @@ int guard_chain(const struct capacity_config *cfg, const struct capacity_view *v
 /* Remembers what was executed. */
 void guard_commit(const struct capacity_config *cfg, const struct capacity_view *view,
                   struct capacity_state *state, int proposed, int executed);
-/* A person closes the breaker or ends the watch. */
+/* A person closes the breaker, open or half-open. */
 void guard_breaker_reset(struct guard_state *g);
 
 const char *guard_check_name(enum guard_check c);

@@ -51,6 +51,14 @@ static bool held(int64_t since_us, const struct policy_input *in)
            in->view->now_us - since_us >= in->cfg->guard.watermark_hold_us;
 }
 
+/* Units asked for that should be ready by now: asking for one more each minute would not bring
+ * them sooner.  In ordinary times starts end in their time and none is overdue. */
+static int overdue(const struct policy_input *in)
+{
+    const int64_t due_us = in->cfg->spec.start_us + in->cfg->spec.start_us / 2;
+    return in->view->warm_oldest_us > due_us ? in->view->units_warming : 0;
+}
+
 static void propose(const struct policy_input *in, union policy_memory *m, struct rng *rng,
                     struct policy_proposal *out)
 {
@@ -62,7 +70,7 @@ static void propose(const struct policy_input *in, union policy_memory *m, struc
         return;
     int want = plan(in);
     if (held(g->high_since_us, in))
-        want = max_int(want, now + in->cfg->step_units);
+        want = max_int(want, now - overdue(in) + in->cfg->step_units);
     want = clamp_int(want, in->cfg->spec.units_min, in->cfg->spec.units_max);
     float highest = extreme_push(&m->predictive.highest, EXTREME_HIGHEST, in->view->now_us,
                                  in->opt->predictive.down_window_us, (float)want);

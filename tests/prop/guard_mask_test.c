@@ -66,8 +66,11 @@ static void random_state(struct fix *f)
     g->last_out_us = ago(r, now, 8 * FIX_MIN);
     g->last_in_us = ago(r, now, 8 * FIX_MIN);
     g->watch_until_us = rng_below(r, 4) ? GUARD_NEVER : now + FIX_STEP * rng_below(r, 40);
-    g->breaker_until_us = rng_below(r, 6) ? GUARD_NEVER : now + FIX_STEP * rng_below(r, 40);
+    g->breaker_until_us =
+        rng_below(r, 4) ? GUARD_NEVER : now + FIX_STEP * ((int64_t)rng_below(r, 80) - 40);
     g->breaker_retry_us = g->breaker_until_us;
+    g->ready_before = f->view.units_ready - (int)rng_below(r, 2);
+    g->failed_before = f->view.units_failed + (int)rng_below(r, 2);
     g->water_since_us = ago(r, now, 10 * FIX_MIN);
     g->up.bucket = now / f->cfg.up_bucket_us;
     g->up.sum = g->up.at[0] = (int16_t)rng_below(r, 12);
@@ -179,6 +182,8 @@ TEST(the_guard_never_does_what_it_must_not)
         const struct capacity_view *v = &f.view;
         int now = v->units_requested;
         bool person = v->claims.override_on && v->claims.override_until_us > v->now_us;
+        bool shut = f.state.guard.breaker_until_us > v->now_us;
+        bool trial = !shut && f.state.guard.breaker_until_us != GUARD_NEVER;
         bool outside = now < f.cfg.spec.units_min || now > f.cfg.spec.units_max;
         for (int k = 0; k < 8; k++) {
             int executed = execute(&f, (int)rng_below(&f.rng, 80), NULL);
@@ -194,6 +199,8 @@ TEST(the_guard_never_does_what_it_must_not)
             if (executed > now)
                 assert_true(executed <= v->budget_units &&
                             executed - now <= fmax(8 * f.cfg.rate_step_units, ceil(0.25 * now)));
+            assert_true(!shut || executed <= now);
+            assert_true(!trial || executed - now <= f.cfg.step_units);
             if (executed < now) /* still serves what is asked now, and leaves most of it */
                 assert_true(f.load_max[executed] * 1.0001f >= v->value[FIELD_QPS] &&
                             executed >= fmin(ceil(0.7 * now - 1e-3), now - 1));

@@ -597,6 +597,8 @@ TEST(a_watch_follows_only_a_scale_in_that_was_cut_short)
 static void warming_5min(struct fix *f)
 {
     fix_units(f, 10, 2);
+    f->view.warm[0] = 0;
+    f->view.warm[10] = 2;
     f->view.warm_oldest_us = 5 * FIX_MIN;
 }
 static void warming_longer(struct fix *f)
@@ -646,6 +648,69 @@ TEST(the_breaker_expires_gives_starts_their_time_and_opens_again)
         f.view.warm_oldest_us += FIX_STEP;
     }
     assert_int_equal(allowed, 80);
+}
+
+/* Runs to the step at which the breaker has just expired. */
+static void half_open(struct fix *f)
+{
+    fix_init(f, "ppo", true);
+    no_audit(f);
+    warming_longer(f);
+    for (int i = 0; i < 40; i++) {
+        assert_int_equal(fix_ask(f, 20), 12);
+        fix_tick(f);
+        f->view.warm_oldest_us += FIX_STEP;
+    }
+}
+
+static void assert_words(const struct fix *f, enum guard_check check, const char *words)
+{
+    char text[256];
+    guard_explain(&f->record.chain[check], text, sizeof text);
+    if (!strstr(text, words))
+        fail_msg("\"%s\" lacks \"%s\"", text, words);
+}
+
+TEST(after_the_breaker_one_step_at_a_time_is_on_trial)
+{
+    static struct fix f;
+    half_open(&f);
+    assert_int_equal(fix_ask(&f, 20), 13); /* the rate cap would leave eight */
+    assert_words(&f, GUARD_BREAKER, "breaker clamp: breaker expired 0 s ago: 1 unit(s) on trial");
+    fix_units(&f, 10, 3);
+    f.view.warm[10] = 2;
+    f.view.warm[0] = 1;
+    for (int i = 0; i < 10; i++) { /* cooldown is long over */
+        fix_tick(&f);
+        assert_int_equal(fix_ask(&f, 20), 13);
+    }
+    assert_words(&f, GUARD_BREAKER, "3 warming unit(s) have until 300 s to become ready");
+    f.view.units_ready = 11; /* the one on trial */
+    f.view.units_warming = 2;
+    f.view.warm[0] = 0;
+    fix_tick(&f);
+    assert_int_equal(fix_ask(&f, 20), 20);
+}
+
+TEST(a_repaired_unit_does_not_prove_that_units_start)
+{
+    static struct fix f;
+    half_open(&f);
+    f.view.units_ready = 9;
+    f.view.units_failed = 1;
+    assert_int_equal(fix_ask(&f, 12), 12);
+    fix_tick(&f);
+    f.view.units_ready = 10;
+    f.view.units_failed = 0;
+    assert_int_equal(fix_ask(&f, 20), 13);
+}
+
+TEST(a_person_ends_the_trial)
+{
+    static struct fix f;
+    half_open(&f);
+    guard_breaker_reset(&f.state.guard);
+    assert_int_equal(fix_ask(&f, 20), 20);
 }
 
 TEST(a_person_can_reset_the_breaker)

@@ -205,6 +205,23 @@ TEST(predictive_adds_a_step_when_a_watermark_was_crossed_for_long)
     assert_int_equal(fix_decide(&f), 11);
 }
 
+TEST(predictive_counts_overdue_units_as_coming)
+{
+    static struct fix f;
+    fix_init(&f, "predictive", true);
+    fix_forecast(&f, 400, 420, 430); /* 10 units */
+    f.view.value[FIELD_GPU_UTIL] = 0.9f;
+    f.state.guard.high_since_us = f.view.now_us - 6 * FIX_MIN;
+    fix_units(&f, 10, 1);
+    f.view.warm_oldest_us = 180 * FIX_S; /* 1.5 start-ups */
+    fix_decide(&f);
+    assert_int_equal(f.record.proposed, 12);
+    fix_tick(&f);
+    f.view.warm_oldest_us++;
+    fix_decide(&f);
+    assert_int_equal(f.record.proposed, 11);
+}
+
 TEST(predictive_shrinks_only_after_its_window)
 {
     static struct fix f;
