@@ -123,6 +123,7 @@ void guard_options_reference(struct guard_options *g)
     X(BUDGET, VETO, "the shared GPU budget leaves %.0f units")                                     \
     X(MIN_SAFE, VETO, "the least safe size is %.0f units, %.0f are there")                         \
     X(SERVES_NOW, VETO, "demand of %.4g/s needs %.0f units now")                                   \
+    X(GAUGE, VETO, "GPU at %.2f does not fit the demand of %.4g/s: by demand %.0f units stay")             \
     X(RATE, HOLD, "%.0f units were added within the window, %.0f are allowed")                     \
     X(OUT_WAIT, HOLD, "acted %.0f s ago, scale-out waits %.0f s")                                  \
     X(IN_WAIT, HOLD, "acted %.0f s ago, scale-in waits %.0f s")                                    \
@@ -459,6 +460,24 @@ static inline int floor_safe(const struct ask *a)
     return a->cfg->guard.min_safe != GUARD_MIN_SAFE_STATED ? a->state->sense.units_p95 : 0;
 }
 
+/* The GPU gauge shows less than 0.8 of the use that the demand makes of the ready units, over the
+ * same window: it is stuck or of something else. */
+static inline bool gauge_doubtful(const struct ask *a)
+{
+    const float *v = a->view->value, share = 0.8f;
+    float full = v[FIELD_UNITS_READY] * (float)a->cfg->spec.latency->unit_qps;
+    return v[FIELD_GPU_UTIL] < share && v[FIELD_GPU_UTIL] * full < share * v[FIELD_QPS];
+}
+
+/* Then a policy that believes the gauge shrinks at every lull and never comes back: keep what
+ * carries the level under the mark at which scale-out has evidence, and failed units replaced. */
+static int floor_by_demand(const struct ask *a)
+{
+    const struct sense_state *s = &a->state->sense;
+    float load = s->qps_level > s->qps ? s->qps_level : s->qps;
+    return units_of(a->cfg, load / (float)a->cfg->guard.high_gpu_frac) + a->view->units_failed;
+}
+
 static inline struct allow check_bounds(const struct ask *a)
 {
     const struct capacity_spec *spec = &a->cfg->spec;
@@ -466,6 +485,9 @@ static inline struct allow check_bounds(const struct ask *a)
     int safe = floor_safe(a);
     int serves = (int)s->need_now; /* NaN: freshness holds already */
     serves = present(s->need_now) ? serves + ((float)serves < s->need_now) : 0;
+    bool doubtful = gauge_doubtful(a);
+    if (__builtin_expect(doubtful, 0))
+        serves = max_int(serves, floor_by_demand(a));
     int floor = min_int(max_int(safe, serves), a->units);  /* stops scale-in, forces nothing */
     int budget = max_int(a->view->budget_units, a->units); /* stops scale-out, forces nothing */
     int hi = min_int(spec->units_max, budget);
@@ -477,6 +499,8 @@ static inline struct allow check_bounds(const struct ask *a)
                                     : ALLOW(lo, hi, R_MAXIMUM, (float)hi);
     if (floor <= spec->units_min)
         return ALLOW(lo, hi, R_MINIMUM, (float)spec->units_min);
+    if (doubtful && serves > safe)
+        return ALLOW(lo, hi, R_GAUGE, a->view->value[FIELD_GPU_UTIL], s->qps, (float)serves);
     return safe > serves ? ALLOW(lo, hi, R_MIN_SAFE, (float)safe, (float)a->units)
                          : ALLOW(lo, hi, R_SERVES_NOW, s->qps, (float)serves);
 }

@@ -365,6 +365,29 @@ static void p95_quiet_day(struct fix *f)
     p95_420(f); /* load at 250 where the slot's median is 300: 350, needs 7 */
     f->view.forecast.base = 300;
 }
+/* 360/s on 10 units: GPUs would show 0.58 or more. */
+static void stuck_gauge(struct fix *f)
+{
+    fix_load(f, 360); /* needs 8; 9 with use under 0.85 */
+    f->view.value[FIELD_UNITS_READY] = 10;
+    f->view.value[FIELD_GPU_UTIL] = 0.45f;
+}
+static void stuck_gauge_failed(struct fix *f)
+{
+    stuck_gauge(f);
+    f->view.units_ready = 9;
+    f->view.units_failed = 1;
+}
+static void gauge_fits(struct fix *f)
+{
+    stuck_gauge(f);
+    f->view.value[FIELD_GPU_UTIL] = 0.47f;
+}
+static void gauge_missing(struct fix *f)
+{
+    stuck_gauge(f);
+    f->view.value[FIELD_GPU_UTIL] = NAN;
+}
 static void p95_verbatim(struct fix *f)
 {
     p95_quiet_day(f);
@@ -408,6 +431,12 @@ TEST(sizes_stay_between_least_safe_maximum_and_budget)
         {"P95 switched off", p95_not_used, 8, 8, GUARD_BOUNDS, GUARD_PASS, NULL},
         {"a burst to 3x of it", burst_3x, 8, 9, GUARD_BOUNDS, GUARD_CLAMP,
          "450/s needs 9 units now"},
+        {"a gauge far under what demand makes of it", stuck_gauge, 8, 9, GUARD_BOUNDS, GUARD_CLAMP,
+         "GPU at 0.45 does not fit the demand of 360/s: by demand 9 units stay"},
+        {"a failed unit serves nobody", stuck_gauge_failed, 8, 10, GUARD_BOUNDS, GUARD_VETO,
+         "by demand 10 units stay"},
+        {"a gauge that fits", gauge_fits, 8, 8, GUARD_BOUNDS, GUARD_PASS, NULL},
+        {"no gauge", gauge_missing, 8, 8, GUARD_BOUNDS, GUARD_PASS, NULL},
         {"the owner's minimum is reached at once", under_minimum, 10, 20, GUARD_BOUNDS, GUARD_CLAMP,
          NULL},
     };

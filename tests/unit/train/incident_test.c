@@ -294,6 +294,13 @@ TEST(cpu_at_82_percent_with_gpu_at_45_holds)
             assert_true(misses(r, from, to) <= 5);
             replay_free(r);
         }
+        /* hpa believes the gauge: two units in the end, alone; the guard goes by demand */
+        struct replay *hpa = replay_new(
+            &(struct replay_opts){INCIDENT_CPU_HIGH_GPU_LOW, "hpa+guard", .seed = seed});
+        assert_true(misses(hpa, hpa->in.from_step, hpa->in.to_step) <= 60);
+        assert_true(said(hpa, hpa->in.from_step, hpa->in.to_step, GUARD_BOUNDS,
+                         "GPU at 0.45 does not fit the demand") > 10);
+        replay_free(hpa);
         struct replay *r = replay_new(
             &(struct replay_opts){INCIDENT_CPU_HIGH_GPU_LOW, "threshold+guard", .seed = seed});
         int32_t from = r->in.from_step, to = r->in.to_step;
