@@ -114,13 +114,33 @@ static void figures(const struct metric_input *in, const int *pick, int n_picks,
     }
 }
 
+/* Figures take the same days by index from every run. */
+static enum err_code check_paired(const struct run_result *first, const struct metric_runs *r,
+                                  const char *what, struct err *e)
+{
+    for (int s = 0; s < r->n_seeds; s++) {
+        const struct run_result *other = r->seed[s];
+        if (other->n_days != first->n_days)
+            return err_set(e, ERR_INVAL, "%s: runs to be paired cover %d and %d days", what,
+                           first->n_days, other->n_days);
+        for (int i = 0; i < first->n_days; i++)
+            if (other->day[i].day != first->day[i].day)
+                return err_set(e, ERR_INVAL, "%s: runs to be paired differ in day %d: %d and %d",
+                               what, i, (int)first->day[i].day, (int)other->day[i].day);
+    }
+    return ERR_OK;
+}
+
 static enum err_code check_days(const struct metric_input *in, struct err *e)
 {
     const struct run_result *first = in->runs.seed[0];
-    for (int s = 1; s < in->runs.n_seeds; s++)
-        if (in->runs.seed[s]->n_days != first->n_days)
-            return err_set(e, ERR_INVAL, "runs to be paired cover %d and %d days", first->n_days,
-                           in->runs.seed[s]->n_days);
+    enum err_code rc = check_paired(first, &in->runs, "seeds", e);
+    for (int i = 0; in->front && i < in->front->n && !rc; i++)
+        rc = check_paired(first, &in->front->setting[i], "front", e);
+    if (!rc && in->oracle)
+        rc = check_paired(first, in->oracle, "oracle", e);
+    if (rc)
+        return rc;
     return first->n_days > 0 ? ERR_OK : err_set(e, ERR_INVAL, "no day to evaluate");
 }
 

@@ -36,7 +36,8 @@ struct metric_input {
     uint64_t seed;                         /* of the bootstrap */
 };
 
-/* Fills metrics [METRIC_COUNT_MAX] with 95 % intervals and returns how many; names are static. */
+/* Fills metrics [METRIC_COUNT_MAX] with 95 % intervals and returns how many; names are static.
+ * Errors: ERR_INVAL without a day, or where seeds, front or oracle cover other days (both numbers). */
 NODISCARD enum err_code metrics_compute(const struct metric_input *in, struct eval_metric *metrics, size_t *n,
                                         struct err *e);
 

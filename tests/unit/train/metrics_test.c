@@ -277,6 +277,34 @@ TEST(days_without_a_counted_step_have_no_fraction)
     mem_free(p);
 }
 
+TEST(a_front_or_oracle_of_other_days_is_refused)
+{
+    struct eval_metric m[METRIC_COUNT_MAX];
+    struct err e;
+    size_t n;
+    struct policy_runs *own = runs_new(2, DAYS, 100, 57, 0), *good = runs_new(2, DAYS, 90, 57, 0),
+                       *bad = runs_new(2, DAYS, 90, 57, 0);
+    struct metric_runs setting[] = {good->runs, bad->runs};
+    struct metric_front front = {.setting = setting, .n = 2};
+    struct metric_input with_front = {.runs = own->runs, .front = &front, .seed = 1},
+                        with_oracle = {.runs = own->runs, .oracle = &bad->runs, .seed = 1};
+    assert_ok(metrics_compute(&with_front, m, &n, &e), &e);
+    bad->r[1].n_days = DAYS - 2;
+    assert_err(metrics_compute(&with_front, m, &n, &e), ERR_INVAL, &e,
+               "front: runs to be paired cover 6 and 4 days");
+    assert_err(metrics_compute(&with_oracle, m, &n, &e), ERR_INVAL, &e,
+               "oracle: runs to be paired cover 6 and 4 days");
+    bad->r[1].n_days = DAYS; /* as many, but others */
+    bad->r[1].day[3].day = 77;
+    assert_err(metrics_compute(&with_front, m, &n, &e), ERR_INVAL, &e,
+               "front: runs to be paired differ in day 3: 3 and 77");
+    assert_err(metrics_compute(&with_oracle, m, &n, &e), ERR_INVAL, &e,
+               "oracle: runs to be paired differ in day 3: 3 and 77");
+    mem_free(own);
+    mem_free(good);
+    mem_free(bad);
+}
+
 TEST(runs_that_do_not_pair_are_refused)
 {
     struct eval_metric m[METRIC_COUNT_MAX];
