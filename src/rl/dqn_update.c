@@ -62,12 +62,13 @@ enum err_code dqn_update_init(struct dqn_update *u, struct nn_net *net, const st
     u->obs = try_zero_aligned(rows * dim, sizeof(float));
     u->next_obs = try_zero_aligned(rows * dim, sizeof(float));
     u->next_mask = try_zero(rows * (size_t)replay->n_actions, 1);
+    u->row = try_zero(rows, sizeof *u->row);
     u->action = try_zero(rows, sizeof *u->action);
     u->end = try_zero(rows, 1);
     u->target_y = try_zero(rows, sizeof(float));
     u->weight = try_zero(rows, sizeof(float));
-    if (!u->obs || !u->next_obs || !u->next_mask || !u->action || !u->end || !u->target_y ||
-        !u->weight)
+    if (!u->obs || !u->next_obs || !u->next_mask || !u->row || !u->action || !u->end ||
+        !u->target_y || !u->weight)
         return err_set(e, ERR_NOMEM, "batch of %d rows", batch);
     for (int i = 0; i < DQN_SHARDS; i++)
         if (part_init(u, i, e))
@@ -89,7 +90,7 @@ void dqn_update_fini(struct dqn_update *u)
     }
     for (int i = 0; u->scratch && i < u->n_scratch; i++)
         nn_ws_free(u->scratch[i]);
-    void *buffer[] = {u->scratch, u->obs, u->next_obs, u->next_mask,
+    void *buffer[] = {u->scratch, u->obs, u->next_obs, u->next_mask, u->row,
                       u->action,  u->end, u->target_y, u->weight};
     for (size_t i = 0; i < ARRAY_LEN(buffer); i++)
         mem_free(buffer[i]);
@@ -114,13 +115,28 @@ static void take_obs(const struct dqn_update *u, const float *from, float *to)
         memcpy(to, from, dim * sizeof(float));
 }
 
+/* The replay is far larger than the caches and rows are drawn at random: ask for all of a part's
+ * rows before the first is read. */
+static void draw_rows(struct dqn_update *u, const struct dqn_part *p)
+{
+    const struct replay *r = u->replay;
+    size_t dim = (size_t)r->obs_dim;
+    for (int i = p->begin; i < p->begin + p->n; i++) {
+        size_t row = (size_t)(u->row[i] = draw_row(u, i));
+        for (size_t j = 0; j < dim; j += 16) {
+            __builtin_prefetch(r->obs + row * dim + j);
+            __builtin_prefetch(r->next_obs + row * dim + j);
+        }
+    }
+}
+
 /* Fills the part's rows; target_y holds the scaled reward for now. */
 static void gather(struct dqn_update *u, const struct dqn_part *p)
 {
     const struct replay *r = u->replay;
     size_t dim = (size_t)r->obs_dim, actions = (size_t)r->n_actions;
     for (int i = p->begin; i < p->begin + p->n; i++) {
-        int32_t row = draw_row(u, i);
+        int32_t row = u->row[i];
         take_obs(u, r->obs + (size_t)row * dim, u->obs + (size_t)i * dim);
         take_obs(u, r->next_obs + (size_t)row * dim, u->next_obs + (size_t)i * dim);
         memcpy(u->next_mask + (size_t)i * actions, r->next_mask + (size_t)row * actions, actions);
@@ -159,6 +175,7 @@ static void run_part(size_t shard, int worker, void *arg)
         .weight = u->weight + begin,
         .huber_delta = u->huber_delta,
     };
+    draw_rows(u, p);
     gather(u, p);
     make_targets(u, p, u->scratch[worker]);
     struct nn_batch batch = {

@@ -60,6 +60,7 @@ struct dqn_update {
     int64_t update;           /* number of the step at work */
     float *obs, *next_obs;    /* [batch][obs_dim], normalised */
     uint8_t *next_mask;       /* [batch][n_actions] */
+    int32_t *row;             /* [batch], of the replay */
     int32_t *action;          /* [batch] */
     uint8_t *end;             /* [batch] */
     float *target_y, *weight; /* [batch] */

@@ -2,6 +2,7 @@
  * in tests/num. */
 #include "base/mem.h"
 #include "rl/a3c.h"
+#include "rl/a3c_priv.h"
 #include "tests/support/rl_file.h"
 #include "tests/support/rl_ref.h"
 #include "tests/support/test.h"
@@ -137,12 +138,18 @@ TEST(observations_are_scaled_by_what_all_workers_saw)
 
 TEST(a3c_never_takes_a_masked_action)
 {
-    struct a3c_cfg c = small(NN_SEPARATE, 3);
-    struct run r = start(&c, ENV_MASKED);
+    enum { MANY = 150 }; /* several shards in each worker */
+    struct a3c_cfg c = small(NN_SEPARATE, 2);
+    struct test_env *env = test_env_new(ENV_MASKED, MANY, 3);
+    struct rl_venv venv = test_env_venv(env);
+    struct a3c *a;
     struct err e;
-    assert_ok(a3c_train(r.a3c, NULL, NULL, &e), &e);
-    assert_int_equal(test_env_breaches(r.env), 0);
-    finish(&r);
+    c.total_steps = 4 * MANY * c.n_steps;
+    assert_ok(a3c_new(&c, &venv, &a, &e), &e);
+    assert_ok(a3c_train(a, NULL, NULL, &e), &e);
+    assert_int_equal(test_env_breaches(env), 0);
+    a3c_free(a);
+    test_env_free(env);
 }
 
 TEST(a_resumed_a3c_goes_on_from_the_same_parameters_and_counts)
@@ -158,6 +165,26 @@ TEST(a_resumed_a3c_goes_on_from_the_same_parameters_and_counts)
     seen.stop_after = 0;
     assert_ok(a3c_train(again.a3c, watch, &seen, &e), &e); /* watch: counts go on where they were */
     assert_true(a3c_done(again.a3c));
+    finish(&r);
+    finish(&again);
+}
+
+TEST(a_worker_scales_by_the_shared_statistics_not_its_own)
+{
+    struct a3c_cfg c = small(NN_SEPARATE, 1);
+    struct run r = start(&c, ENV_CARTPOLE), again = start(&c, ENV_CARTPOLE);
+    struct seen seen = {.stop_after = 4};
+    struct err e;
+    assert_ok(a3c_train(r.a3c, watch, &seen, &e), &e);
+    assert_ok(a3c_load(again.a3c, save(&r, "half"), &layout, 1, &e), &e);
+    assert_ok(a3c_train(again.a3c, NULL, NULL, &e), &e);
+    const struct nn_norm *shared = &again.a3c->norm, *own = &again.a3c->worker[0].norm;
+    assert_true(shared->count > own->count); /* the loaded part is in the one only */
+    for (int j = 0; j < shared->dim; j++) {
+        assert_true(shared->mean[j] != own->mean[j]);
+        assert_near((double)own->shift[j], shared->mean[j], 1e-9, 1e-6);
+        assert_near((double)own->scale[j], (double)shared->scale[j], 0, 0);
+    }
     finish(&r);
     finish(&again);
 }

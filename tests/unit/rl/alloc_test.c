@@ -5,6 +5,8 @@
 #include "base/mem.h"
 #include "nn/checkpoint.h"
 #include "nn/policy.h"
+#include "rl/a3c.h"
+#include "rl/dqn.h"
 #include "rl/ppo.h"
 #include "tests/support/rl_env.h"
 #include "tests/support/test.h"
@@ -82,6 +84,49 @@ TEST(training_iterations_allocate_nothing)
         test_env_free(env);
         assert_true(n_allocations > 0); /* the counter works */
     }
+}
+
+static bool mark_dqn(void *ctx, const struct dqn_stats *s)
+{
+    struct marks *m = ctx;
+    if (s->updates > 0) /* learning, not only collecting */
+        m->at[m->n++] = n_allocations;
+    return m->n < 8;
+}
+
+static bool mark_a3c(void *ctx, const struct a3c_stats *s)
+{
+    struct marks *m = ctx;
+    (void)s;
+    m->at[m->n++] = n_allocations;
+    return m->n < 8;
+}
+
+TEST(iterations_of_dqn_and_a3c_allocate_nothing)
+{
+    if (!COUNTING)
+        skip();
+    struct test_env *env = test_env_new(ENV_CARTPOLE, 32, 1);
+    struct rl_venv venv = test_env_venv(env);
+    struct dqn_cfg dc = dqn_cfg_default();
+    struct a3c_cfg ac = a3c_cfg_default();
+    struct marks m = {.n = 0};
+    struct dqn *d;
+    struct a3c *a;
+    struct err e;
+    dc.n_threads = ac.n_threads = 2;
+    assert_ok(dqn_new(&dc, &venv, &d, &e), &e);
+    long before = n_allocations;
+    assert_ok(dqn_train(d, mark_dqn, &m, &e), &e);
+    assert_int_equal(m.at[7], before);
+    dqn_free(d);
+    m.n = 0;
+    assert_ok(a3c_new(&ac, &venv, &a, &e), &e);
+    before = n_allocations;
+    assert_ok(a3c_train(a, mark_a3c, &m, &e), &e);
+    assert_int_equal(m.at[7], before);
+    a3c_free(a);
+    test_env_free(env);
 }
 
 TEST(decisions_allocate_nothing)
