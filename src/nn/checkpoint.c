@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/build.h"
+#include "base/hash.h"
 #include "base/mem.h"
 
 enum { FORMAT_VERSION = 1 };
@@ -69,8 +70,18 @@ void ckpt_meta(struct ckpt_out *c, const char *key, const char *fmt, ...)
     c->meta[c->n_meta++] = (struct st_meta){mem_strdup(key), value};
 }
 
+/* Of all values, in the order of the table. */
+static void params_hash(const struct nn_params *p, char hex[HASH_HEX])
+{
+    struct hash h = hash_init(0);
+    for (int i = 0; i < p->n; i++)
+        hash_bytes(&h, p->value + p->table[i].offset, p->table[i].size * sizeof(float));
+    hash_hex(hash_value(&h), hex);
+}
+
 void ckpt_add_net(struct ckpt_out *c, const struct nn_net *net)
 {
+    char hex[HASH_HEX];
     const struct nn_params *p = nn_net_params_const(net);
     const struct nn_net_cfg *cfg = nn_net_cfg_get(net);
     for (int i = 0; i < p->n; i++) {
@@ -81,6 +92,8 @@ void ckpt_add_net(struct ckpt_out *c, const struct nn_net *net)
         for (int d = 0; d < from->n_dims; d++)
             t->dim[d] = from->dim[d];
     }
+    params_hash(p, hex);
+    ckpt_meta(c, "nn.hash", "%s", hex);
     ckpt_meta(c, "nn.format", "%d", FORMAT_VERSION);
     ckpt_meta(c, "nn.version", "%s", build_version());
     ckpt_meta(c, "nn.isa", "%s", build_isa());
@@ -221,6 +234,11 @@ enum err_code ckpt_load_net(const struct st_file *f, struct nn_net *net, struct 
         memcpy(nn_params_value(p, i), st_find(f, p->table[i].name)->data,
                p->table[i].size * sizeof(float));
     nn_net_pack(net);
+    char hex[HASH_HEX];
+    params_hash(p, hex);
+    const struct st_meta whole = {"nn.hash", hex};
+    if (st_meta_get(f, whole.key) && ckpt_expect(f, &whole, 1, e))
+        return err_wrap(e, "weights are damaged");
     return ERR_OK;
 }
 

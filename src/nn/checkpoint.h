@@ -43,7 +43,7 @@ NODISCARD enum err_code ckpt_copy(const struct st_file *f, const char *name, enu
  * ERR_RANGE. */
 NODISCARD enum err_code ckpt_net_cfg(const struct st_file *f, struct nn_net_cfg *out,
                                      struct err *e);
-/* Values of all parameters; shapes must match. */
+/* Values of all parameters; shapes must match, and "nn.hash" where the file has one. */
 NODISCARD enum err_code ckpt_load_net(const struct st_file *f, struct nn_net *net, struct err *e);
 NODISCARD enum err_code ckpt_load_norm(const struct st_file *f, struct nn_norm *norm,
                                        struct err *e);

@@ -66,6 +66,8 @@ void learned_meta_init(struct learned_meta *m, const struct world *w, const stru
     if (!outlook || !outlook->net)
         return;
     const struct nn_params *p = nn_net_params_const(outlook->net);
+    hash_hex(hash_of(p->value, p->total * sizeof(float)), hex);
+    add(m, "outlook.hash", "%s", hex);
     m->extra = (struct st_tensor){.name = "outlook.params", .dtype = ST_F32, .n_dims = 1,
                                   .dim = {(int64_t)p->total}, .data = p->value,
                                   .n_bytes = p->total * sizeof(float)};
@@ -136,10 +138,14 @@ static enum err_code read_outlook(const struct st_file *f, struct learned *l, st
     if ((rc = ckpt_expect(f, &expect, 1, e)) || (rc = outlook_new(0, &l->outlook, e)))
         return rc;
     struct nn_params *p = nn_net_params(l->outlook.net);
-    rc = ckpt_copy(f, "outlook.params", ST_F32, p->value, p->total, e);
-    if (!rc)
-        nn_net_pack(l->outlook.net);
-    return rc;
+    if ((rc = ckpt_copy(f, "outlook.params", ST_F32, p->value, p->total, e)))
+        return rc;
+    hash_hex(hash_of(p->value, p->total * sizeof(float)), hex);
+    const struct st_meta whole = {"outlook.hash", hex};
+    if ((rc = ckpt_expect(f, &whole, 1, e)))
+        return err_wrap(e, "outlook.params are damaged");
+    nn_net_pack(l->outlook.net);
+    return ERR_OK;
 }
 
 static bool is_outlook(const struct policy_use *use)
@@ -163,6 +169,8 @@ static enum err_code read_all(const struct st_file *f, struct learned *l, struct
         return err_set(e, ERR_PARSE, "names no policy");
     if ((rc = read_outlook(f, l, e)))
         return rc;
+    if (l->main.policy->learned && !st_meta_get(f, "nn.hash"))
+        return err_set(e, ERR_MISMATCH, "no metadata nn.hash; made by another version");
     bool needed = is_outlook(&l->main) || is_outlook(&l->base);
     return needed && !l->outlook.net ? err_set(e, ERR_MISSING, "names policy outlook but holds no outlook.params")
                                      : ERR_OK;

@@ -3,7 +3,8 @@
  * One safetensors file holds the demand network ("outlook.params"), the policy network with its normaliser and
  * training state (written by rl/), and as metadata: which policy, its options and its base's, the layouts
  * of what the networks see, the scenario, the data and the span trained on, seed, version and ISA.
- * Loading refuses another layout and says what differs. */
+ * Loading refuses another layout, or weights that are not those written ("outlook.hash", "nn.hash"), and says what
+ * differs. */
 #ifndef TRAIN_LEARNED_H
 #define TRAIN_LEARNED_H
 

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "nn/checkpoint.h"
 #include "nn/head.h"
@@ -307,6 +308,28 @@ TEST(attribution_is_the_slope_of_the_preference)
     assert_near(got, want, 2e-3, 0.05);
     nn_ws_free(ws);
     nn_policy_free(p);
+    nn_net_free(net);
+}
+
+TEST(a_flipped_bit_of_a_policys_weight_is_noticed)
+{
+    struct nn_net *net = net_of(NN_SHARED);
+    const char *path = save_policy(net);
+    struct nn_policy *p;
+    struct err e;
+    assert_ok(nn_policy_load(path, NULL, 0, &p, &e), &e);
+    nn_policy_free(p);
+    struct buf b = buf_init(1 << 24);
+    float first = nn_net_params_const(net)->value[0];
+    size_t at = 0;
+    assert_ok(file_read(path, 1 << 24, &b, &e), &e);
+    while (at + sizeof first <= b.n && memcmp(b.p + at, &first, sizeof first) != 0)
+        at++;
+    assert_true(at + sizeof first <= b.n);
+    b.p[at] ^= 1;
+    test_write_file(path, b.p, b.n);
+    buf_fini(&b);
+    assert_err(nn_policy_load(path, NULL, 0, &p, &e), ERR_MISMATCH, &e, "weights are damaged");
     nn_net_free(net);
 }
 

@@ -186,6 +186,34 @@ TEST(a_file_that_is_missing_empty_cut_or_binary_is_refused_by_name)
     fixture_free(f);
 }
 
+/* Flips a bit that far from the end, where the values are. */
+static void flip_weight(const char *path, size_t from_end)
+{
+    size_t n;
+    unsigned char *b = file_bytes(path, &n);
+    b[n - from_end] ^= 1;
+    test_write_file(path, b, n);
+    mem_free(b);
+}
+
+TEST(a_flipped_bit_of_a_weight_is_noticed)
+{
+    struct file_fixture *f = fixture_new();
+    struct learned l;
+    struct err e;
+    size_t n_bytes = nn_net_params_const(f->outlook.net)->total * sizeof(float);
+    for (size_t from_end = 1; from_end <= n_bytes; from_end += n_bytes / 7) {
+        flip_weight(f->path, from_end);
+        assert_err(learned_load(f->path, &l, &e), ERR_MISMATCH, &e, "outlook.params are damaged");
+        flip_weight(f->path, from_end);
+    }
+    assert_ok(learned_load(f->path, &l, &e), &e);
+    learned_fini(&l);
+    assert_err(learned_load(edited(f, "outlook.hash", "outlook.hush"), &l, &e), ERR_MISMATCH, &e,
+               "outlook.hash: the file has none");
+    fixture_free(f);
+}
+
 /* Any single damaged byte: an error, or a policy that runs. */
 TEST(a_damaged_byte_never_crashes_the_reader)
 {
@@ -210,7 +238,7 @@ TEST(a_damaged_byte_never_crashes_the_reader)
             learned_fini(&l);
         b[at] = was;
     }
-    assert_in_range(refused, 10, 399); /* most bytes are weights or free text */
+    assert_in_range(refused, 10, 399); /* free text may be any */
     mem_free(b);
     fixture_free(f);
 }
