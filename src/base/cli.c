@@ -1,14 +1,17 @@
 /* cli.c - parsing and running.  Texts made from the tables are in cli_text.c. */
 #include "base/cli.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cli_priv.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/signal.h"
 #include "base/thread.h"
+#include "base/utf8.h"
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, ARGS_MAX = 10000 };
 
@@ -243,7 +246,14 @@ static enum err_code check_common(const struct parser *p, struct err *e)
 /* An hour's work must not end at a folder that is not there. */
 static enum err_code check_output(const struct cli_ctx *c, struct err *e)
 {
-    return c->output ? file_check_writable(c->output, e) : ERR_OK;
+    if (!c->output)
+        return ERR_OK;
+    if (!*c->output)
+        return err_set(e, ERR_USAGE, "-o: empty file name");
+    for (size_t i = 0; i < c->n_args; i++)
+        if (file_same(c->output, c->args[i]))
+            return err_set(e, ERR_USAGE, "-o %.200s: would replace what is read", c->output);
+    return file_check_writable(c->output, e);
 }
 
 static enum err_code complete(struct parser *p, struct err *e)
@@ -366,6 +376,7 @@ static int run_command(const struct cli_app *app, const struct cli_cmd *cmd, int
             rc = err_set(&e, ERR_IO, "standard output: could not be written");
     }
     if (rc) {
+        utf8_make_plain(e.msg); /* it may quote a hostile file */
         (void)fprintf(stderr, "%s %s: %s\n", app->name, cmd->name, e.msg);
         if (rc == ERR_USAGE)
             (void)fprintf(stderr, "See %s %s --help.\n", app->name, cmd->name);
@@ -403,8 +414,18 @@ static int run_built_in(const struct cli_app *app, int argc, char **argv)
     return print(&text, false);
 }
 
+/* A closed standard stream would give its number to the next file opened, and messages would end up in that file.
+ * What stands in refuses, so that output nobody can see is still an error. */
+static void keep_standard_streams(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd)
+            _exit(EXIT_FAILED);
+}
+
 int cli_main(const struct cli_app *app, int argc, char **argv)
 {
+    keep_standard_streams();
     if (argc < 2) {
         struct buf text = buf_init(1 << 20);
         cli_write_help(app, &text);

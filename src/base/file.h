@@ -59,6 +59,8 @@ void file_map_close(struct file_map *m);
 /* `name` as seen from `beside`: absolute names as they are, others in beside's folder.  mem_free. */
 char *file_beside(const char *beside, const char *name);
 bool file_exists(const char *path);
+/* Both name the same regular file. */
+bool file_same(const char *a, const char *b);
 /* mkdir -p. */
 NODISCARD enum err_code file_make_dirs(const char *path, struct err *e);
 

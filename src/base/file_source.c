@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "base/file_priv.h"
 #include "base/mem.h"
+#include "base/signal.h"
 
 enum coding { PLAIN, GZIP, ZSTD };
 
@@ -38,9 +39,11 @@ static enum err_code refill(struct source *s, struct err *e)
     if (s->in_at < s->in_n || s->in_end)
         return ERR_OK;
     ssize_t n;
-    do
+    do {
+        if (signal_check(e))
+            return ERR_INTERRUPTED;
         n = read(s->fd, s->in, FILE_CHUNK);
-    while (n < 0 && errno == EINTR);
+    } while (n < 0 && errno == EINTR);
     if (n < 0)
         return err_sys(e, errno, "read %s", s->path);
     s->in_at = 0;
@@ -53,6 +56,8 @@ static enum err_code refill(struct source *s, struct err *e)
 static enum err_code fill_magic(struct source *s, struct err *e)
 {
     while (s->in_n < 4 && !s->in_end) {
+        if (signal_check(e))
+            return ERR_INTERRUPTED;
         ssize_t n = read(s->fd, s->in + s->in_n, FILE_CHUNK - s->in_n);
         if (n < 0 && errno == EINTR)
             continue;
@@ -87,10 +92,15 @@ enum err_code source_open(const char *path, uint64_t cap, struct source **out, s
     struct stat st;
     enum err_code rc;
     *out = NULL;
+    s->fd = -1;
     s->path = mem_strdup(path);
     s->cap = cap;
     s->in = mem_zero(FILE_CHUNK, 1);
+    if ((rc = signal_check(e)))
+        goto fail;
     s->fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (s->fd < 0 && errno == EINTR && (rc = signal_check(e)))
+        goto fail;
     if (s->fd < 0 || fstat(s->fd, &st) != 0) {
         rc = err_sys(e, errno, "open %s", path);
         goto fail;

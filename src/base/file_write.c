@@ -184,6 +184,12 @@ bool file_exists(const char *path)
     return stat(path, &st) == 0;
 }
 
+bool file_same(const char *a, const char *b)
+{
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
 enum err_code file_make_dirs(const char *path, struct err *e)
 {
     char *copy = mem_strdup(path);

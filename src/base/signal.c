@@ -16,7 +16,7 @@ void signal_catch(void)
     struct sigaction sa;
     memset(&sa, 0, sizeof sa);
     sa.sa_handler = on_signal;
-    sa.sa_flags = (int)SA_RESETHAND | SA_RESTART;
+    sa.sa_flags = (int)SA_RESETHAND; /* no SA_RESTART: waiting for a pipe to be opened must end too */
     (void)sigemptyset(&sa.sa_mask);
     (void)sigaction(SIGINT, &sa, NULL);
     (void)sigaction(SIGTERM, &sa, NULL);

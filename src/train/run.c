@@ -6,8 +6,12 @@
 
 #include "base/hash.h"
 #include "base/mem.h"
+#include "base/signal.h"
 
-enum { REVERSAL_S = 600 }; /* two opposite actions within this time are a reversal */
+enum {
+    REVERSAL_S = 600,    /* two opposite actions within this time are a reversal */
+    SIGNAL_STEPS = 4096, /* between looks at Ctrl-C */
+};
 
 /* What counting remembers between steps. */
 struct counter {
@@ -129,6 +133,8 @@ static enum err_code run_loop(const struct world *w, const struct chance *c,
         capacity_state_init(cfg, &s->state);
     for (int32_t step = first; step < o->to; step++) {
         struct capacity_plan plan;
+        if (step % SIGNAL_STEPS == 0 && signal_check(e))
+            return ERR_INTERRUPTED;
         if (step == first || step % w->point_steps == 0)
             s->view.forecast = *chance_forecast(c, w, step);
         if (o->schedule)

@@ -1,5 +1,7 @@
 #include "base/cli.h"
 
+#include <fcntl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -29,6 +31,8 @@ static enum err_code run_eval(struct cli_ctx *c, struct err *e)
 {
     if (c->n_args && strcmp(c->args[0], "broken") == 0)
         return err_set(e, ERR_IO, "open broken: no such scenario");
+    if (c->n_args && strcmp(c->args[0], "hostile") == 0)
+        return err_set(e, ERR_PARSE, "a\x1b[31mb");
     if (c->n_args && strcmp(c->args[0], "stop") == 0)
         return err_set(e, ERR_INTERRUPTED, "interrupted");
     return ERR_OK;
@@ -238,6 +242,9 @@ TEST(program_exits_0_when_done_1_when_failed_2_on_usage)
         {"demo -o /dev/null/x", 1, "tool demo: write /dev/null/x"},
         {"demo -o /nonexistent/x", 1, "create a file in /nonexistent: No such file or directory"},
         {"demo -o /", 1, "write /: Is a directory"},
+        {"evaluate /etc/passwd -o /etc/../etc/passwd", 2, "-o /etc/../etc/passwd: would replace what is read"},
+        {"demo --output=", 2, "-o: empty file name"},
+        {"evaluate hostile", 1, "tool evaluate: a?[31mb\n"},
         {"evaluate broken", 1, "tool evaluate: open broken: no such scenario"},
         {"evaluate stop", 1, "tool evaluate: interrupted"},
         {"evaluate", 2, "See tool evaluate --help."},
@@ -261,6 +268,23 @@ TEST(program_exits_0_when_done_1_when_failed_2_on_usage)
         if (status != cases[i].status || !strstr(out.p, cases[i].want))
             fail_msg("\"%s\": exit %d, printed:\n%s", cases[i].line, status, out.p);
         buf_fini(&out);
+    }
+}
+
+TEST(a_closed_stream_is_replaced_and_its_number_never_goes_to_a_file)
+{
+    for (int closed = 0; closed <= 2; closed++) {
+        (void)fflush(NULL);
+        pid_t pid = fork();
+        if (pid == 0) {
+            char *argv[] = {"tool", "demo", NULL};
+            (void)close(closed);
+            int status = cli_main(&app, 2, argv), fd = open("/dev/null", O_RDONLY);
+            _exit(status == 0 && fd > 2 && write(closed, "x", 1) == (closed == 0 ? 1 : -1) ? 0 : 1);
+        }
+        int status;
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_int_equal(status, 0);
     }
 }
 

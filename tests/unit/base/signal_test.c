@@ -1,10 +1,27 @@
 #include "base/signal.h"
 
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "tests/support/test.h"
+
+TEST(nothing_is_read_after_an_interrupt_not_even_a_pipe_that_nobody_writes)
+{
+    struct buf text;
+    struct err e;
+    const char *path = test_path("%s/pipe", test_tmp_dir());
+    assert_int_equal(mkfifo(path, 0600), 0);
+    signal_catch();
+    (void)raise(SIGINT);
+    assert_err(file_read(path, 1 << 20, &text, &e), ERR_INTERRUPTED, &e, "interrupted");
+    assert_err(file_read("/proc/self/status", 1 << 20, &text, &e), ERR_INTERRUPTED, &e, "interrupted");
+    signal_clear();
+    assert_ok(file_read("/proc/self/status", 1 << 20, &text, &e), &e);
+    buf_fini(&text);
+}
 
 TEST(interrupt_sets_the_flag_once_and_ends_the_process_the_second_time)
 {
