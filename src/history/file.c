@@ -17,7 +17,6 @@ static_assert(sizeof(float) == 4 && FLT_MANT_DIG == 24, "columns are IEEE 754 bi
 /* The first byte is not text and the line ends show a copy in text mode (as PNG does). */
 static const unsigned char MAGIC[8] = {0x89, 'S', 'L', 'H', '\r', '\n', 0x1a, '\n'};
 static const uint32_t ORDER = 0x01020304;
-static const int64_t STEP_MAX_US = 366 * US_PER_DAY;
 static const int64_t TIME_MAX_US = INT64_C(10000) * 366 * US_PER_DAY;
 enum { ALIGN = 64, COUNTERS_MAX = 256, HASHED_FROM = 32 };
 
@@ -158,7 +157,7 @@ static void counter_to_report(const struct file_counter *c, struct import_report
         r->member = c->count;
     REPORT_COUNTER_LIST(X)
 #undef X
-    if (strcmp(c->name, "native_step_us") == 0 && c->count <= (uint64_t)STEP_MAX_US)
+    if (strcmp(c->name, "native_step_us") == 0 && c->count <= (uint64_t)HISTORY_STEP_MAX_US)
         r->native_step_us = (int64_t)c->count;
     if (strcmp(c->name, "step_share_ppm") == 0 && c->count <= 1000000)
         r->step_share = (double)c->count * 1e-6;
@@ -225,7 +224,7 @@ static enum err_code check_header(const unsigned char *p, const struct file_head
         return err_set(e, ERR_PARSE, "damaged header: an offset does not fit");
     if (h->header_hash != hash_of(p + HASHED_FROM, h->data_offset - HASHED_FROM))
         return err_set(e, ERR_PARSE, "damaged header: its checksum does not fit");
-    if (h->step_us < 1 || h->step_us > STEP_MAX_US || h->start_us < -TIME_MAX_US ||
+    if (h->step_us < 1 || h->step_us > HISTORY_STEP_MAX_US || h->start_us < -TIME_MAX_US ||
         h->start_us > TIME_MAX_US || h->n > TIME_MAX_US / h->step_us)
         return err_set(e, ERR_PARSE, "times out of range");
     if (!terminated(h->workload_id, sizeof h->workload_id) ||

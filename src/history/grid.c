@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "base/opt.h"
+#include "history/table.h"
 
 enum { SAMPLED_DIFFS = 200000 };
 static const double WINDOW = 0.05;       /* half width of the jitter window, relative */
@@ -222,6 +223,11 @@ enum err_code grid_find(struct raw *r, int64_t step_us, bool stamps_end, struct 
         g.coarse = g.native_us > 0 && 2 * step_us >= 3 * g.native_us;
         if (!g.coarse)
             g.native_us = step_us;
+    }
+    if (g.step_us > HISTORY_STEP_MAX_US) { /* no file could hold it */
+        char text[32];
+        opt_format_duration(g.step_us, text);
+        return err_set(e, ERR_RANGE, "the times are %s apart, at most 366d: is one of them wrong?", text);
     }
     g.shift_us = stamps_end ? -g.native_us : 0;
     g.phase_us = g.coarse ? 0 : find_phase(r, &g);

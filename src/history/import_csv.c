@@ -351,13 +351,18 @@ static enum err_code one_row(struct job *j, size_t n, uint64_t line, struct err 
     int64_t us = j->row_us;
     uint32_t id = 0;
     j->raw->report.rows++;
-    j->row_us += j->cfg->step_us;
+    if (j->row_us < RAW_TIME_MAX_US) /* later rows are out of range anyway */
+        j->row_us += j->cfg->step_us;
     if (n != j->n_cols) {
         raw_tally(j->raw, TALLY_RAGGED, j->file, line);
         return ERR_OK;
     }
     if (!selected(j)) {
         raw_tally(j->raw, TALLY_FILTERED, j->file, line);
+        return ERR_OK;
+    }
+    if (j->col_time == NO_COLUMN && (us < RAW_TIME_MIN_US || us >= RAW_TIME_MAX_US)) {
+        raw_tally(j->raw, TALLY_TIME_RANGE, j->file, line);
         return ERR_OK;
     }
     if (j->col_time != NO_COLUMN &&

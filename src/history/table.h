@@ -13,6 +13,7 @@
 
 /* 19 years at 15 s; the message of the limit names what usually causes it. */
 #define HISTORY_SAMPLES_MAX (INT64_C(40) * 1000 * 1000)
+#define HISTORY_STEP_MAX_US (366 * US_PER_DAY)
 
 /* has[f] tells which columns exist; n > 0.  Errors: ERR_LIMIT, ERR_NOMEM. */
 NODISCARD enum err_code history_new(int64_t start_us, int64_t step_us, int64_t n,

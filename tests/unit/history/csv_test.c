@@ -485,6 +485,8 @@ static const struct bad_case bad[] = {
      "t,v\n0,\"1\n60,2\n",
      ERR_PARSE,
      "opened at line 2 is not closed"},
+    {"times longer apart than a file can hold", {"qps=v"}, "time,v\n0,5\n4000000000,6\n", ERR_RANGE,
+     "4000000000s apart, at most 366d"},
     {"row numbers without a step", {"time_format=row", "qps=v"}, "v\n1\n", ERR_USAGE, "needs step"},
     {"metric without value",
      {"time=t", "qps=v", "metric=m"},
@@ -642,6 +644,20 @@ TEST(csv_nul_bytes_inside_a_row_spoil_only_their_cell)
         &f.e);
     assert_int_equal(f.report.tally[TALLY_BAD_NUMBER].count, 1);
     assert_near((double)f.h.col[FIELD_QPS][1], 2, 1e-6, 0); /* interpolated */
+    fixture_fini(&f);
+}
+
+TEST(csv_row_numbers_end_with_the_calendar_and_do_not_wrap_around)
+{
+    enum { ROWS = 300000, LINE = 2 }; /* 366 d each: past the last microsecond of 64 bits */
+    struct fixture f;
+    char *text = mem_zero(ROWS, LINE);
+    for (size_t i = 0; i < ROWS; i++)
+        memcpy(text + i * LINE, "7\n", LINE);
+    enum err_code rc = fixture_text(&f, "csv", OPTIONS("time_format=row", "step=366d", "qps=1", "header=no"), text,
+                                    (size_t)ROWS * LINE);
+    assert_err(rc, ERR_RANGE, &f.e, "rows with a time before 1900 or after 2199 (29977");
+    mem_free(text);
     fixture_fini(&f);
 }
 
