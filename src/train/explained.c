@@ -83,6 +83,8 @@ static int by_distance(const void *a, const void *b, void *arg)
 /* The first `n` of the records become the ones to list, in order of time. */
 static void pick(struct gather *g, size_t n, int64_t at_us)
 {
+    if (g->n == 0)
+        return;
     if (at_us == EXPLAINED_MOST)
         qsort(g->record, (size_t)g->n, sizeof *g->record, by_move);
     else

@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/utf8.h"
 
 static const char *const class_names[] = {"P0", "P1", "P2", "P3", NULL};
 static const char *const start_names[] = {"uniform", "lognormal", NULL};
@@ -89,7 +90,7 @@ static const struct opt_row scenario_rows[] = {
     OPT_SUB(struct scenario, service, "service", &service_table, "the service"),
     OPT_SUB(struct scenario, chance, "chance", &chance_table, "start-up, failures, noise, incidents"),
     OPT_SUB(struct scenario, guard, "guard", &guard_options_table, "the guard's options"),
-    OPT_DURATION(struct scenario, step_us, "step", "15s", "5s", "5min", "decision period"),
+    OPT_DURATION(struct scenario, step_us, "step", "15s", "15s", "5min", "decision period"),
     OPT_DOUBLE(struct scenario, train_frac, "train_frac", "0.6667", "0.05", "0.95",
                "first part of the history: trained, tuned and calibrated on; the rest is for evaluation only"),
     OPT_ENUM(struct scenario, preset, "reward", "balanced", reward_preset_names,
@@ -98,9 +99,34 @@ static const struct opt_row scenario_rows[] = {
              "too short to judge a policy on: shown, never counted"),
 };
 
+/* The name stands in tables, reports and policy files, and tells which scenario a policy was trained on. */
+static enum err_code check_name(const char *name, struct err *e)
+{
+    size_t n = strlen(name);
+    if (n < 1 || n > SCENARIO_NAME_MAX)
+        return err_set(e, ERR_RANGE, "name: %zu bytes, expected 1 to %d", n, (int)SCENARIO_NAME_MAX);
+    if (!utf8_is_plain(name, n))
+        return err_set(e, ERR_RANGE, "name: holds control characters or is not UTF-8");
+    return ERR_OK;
+}
+
+static enum err_code check_faults(const struct scenario_chance *c, struct err *e)
+{
+    const struct scenario_fault *f = c->faults.items;
+    if (c->faults.n > CAPSIM_FAULTS_MAX)
+        return err_set(e, ERR_LIMIT, "chance.faults: %zu incidents, at most %d", c->faults.n, (int)CAPSIM_FAULTS_MAX);
+    for (size_t i = 0; i < c->faults.n; i++)
+        if (f[i].from_us >= f[i].to_us)
+            return err_set(e, ERR_RANGE, "chance.faults[%zu]: ends before it begins (from, to)", i);
+    return ERR_OK;
+}
+
 static enum err_code scenario_check(const void *dst, struct err *e)
 {
     const struct scenario *sc = dst;
+    enum err_code rc = check_name(sc->name, e);
+    if (rc)
+        return rc;
     if (sc->service.units_min > sc->service.units_max)
         return err_set(e, ERR_RANGE, "service.units_min: %lld is above units_max %lld",
                        (long long)sc->service.units_min, (long long)sc->service.units_max);
@@ -112,10 +138,15 @@ static enum err_code scenario_check(const void *dst, struct err *e)
     bool from_history = sc->history.file || sc->history.format;
     if (from_history == (sc->generator.kind != NULL))
         return err_set(e, ERR_INVAL, "give either history (file, or format and paths) or generator.kind");
-    if (sc->chance.faults.n > CAPSIM_FAULTS_MAX)
-        return err_set(e, ERR_LIMIT, "chance.faults: %zu incidents, at most %d", sc->chance.faults.n,
-                       (int)CAPSIM_FAULTS_MAX);
-    return ERR_OK;
+    /* p99 never shows more than the timeout: a service that answers nobody would count as in target. */
+    if (sc->chance.timeout_us <= sc->service.slo_p99_us) {
+        char timeout[32], target[32];
+        opt_format_duration(sc->chance.timeout_us, timeout);
+        opt_format_duration(sc->service.slo_p99_us, target);
+        return err_set(e, ERR_RANGE, "chance.timeout: %s is not above service.slo_p99 (%s), so no step could miss it",
+                       timeout, target);
+    }
+    return check_faults(&sc->chance, e);
 }
 
 const struct opt_table scenario_table = {

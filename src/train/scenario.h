@@ -14,6 +14,8 @@
 #include "sim/capacity.h"
 #include "train/reward.h"
 
+enum { SCENARIO_NAME_MAX = 60 }; /* bytes; struct learned holds it whole */
+
 struct scenario_service {
     double service_ms;   /* mean service time of one request */
     int64_t slots;       /* requests one unit serves at once */

@@ -13,7 +13,10 @@
 #include "sim/generate.h"
 #include "train/curve.h"
 
-enum { MIN_STEPS = 240 }; /* an hour: less says nothing about anything */
+enum {
+    MIN_STEPS = 240,      /* an hour: less says nothing about anything */
+    SIGNAL_POINTS = 1024, /* between looks at Ctrl-C */
+};
 
 int32_t world_steps_per_day(const struct world *w)
 {
@@ -91,6 +94,18 @@ static void hash_demand(struct world *w)
     w->data_hash = hash_value(&h);
 }
 
+/* Incidents of a trace of n steps: one that never comes is a mistake, one that outlasts the trace ends with it. */
+static enum err_code fit_faults(struct capsim_cfg *sim, int32_t n, struct err *e)
+{
+    for (int i = 0; i < sim->n_faults; i++) {
+        struct capsim_fault *f = &sim->fault[i];
+        if (f->from_step >= n)
+            return err_set(e, ERR_RANGE, "chance.faults[%d]: begins after the last of %d steps", i, n);
+        f->to_step = f->to_step < n ? f->to_step : n;
+    }
+    return ERR_OK;
+}
+
 /* demand, barred, n and start_us are set; everything else follows. */
 static enum err_code finish(struct world *w, const char *zone_name, struct err *e)
 {
@@ -114,7 +129,7 @@ static enum err_code finish(struct world *w, const char *zone_name, struct err *
     hash_demand(w);
     struct capacity_spec spec = scenario_spec(sc, &w->latency);
     struct capsim_cfg sim = scenario_sim(sc, sc->step_us);
-    if ((rc = capsim_world_init(&w->sim, &spec, &sim, e)))
+    if ((rc = fit_faults(&sim, w->n, e)) || (rc = capsim_world_init(&w->sim, &spec, &sim, e)))
         return rc;
     return capsim_trace_init(&w->trace, w->demand, w->barred, w->n, w->start_us, sc->step_us, &w->calendar, e);
 }
@@ -270,6 +285,8 @@ static enum err_code fill_forecasts(const struct world *w, struct chance *c, str
     enum err_code rc = ERR_OK;
     forecast_get(f, &c->forecast[0]);
     for (int32_t i = 1; !rc && i < c->n_forecasts; i++) {
+        if (i % SIGNAL_POINTS == 0 && (rc = signal_check(e)))
+            break;
         int64_t start_us = w->start_us + (i - 1) * FORECAST_POINT_US;
         struct calendar_point at = calendar_at(&w->calendar, start_us);
         rc = forecast_push(f, start_us, point_mean(w, c, i - 1), &at, e);

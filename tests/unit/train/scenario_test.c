@@ -150,6 +150,24 @@ TEST(rules_over_several_keys_are_checked)
          "start_min", ERR_RANGE},
         {"name: s\ngenerator: {kind: diurnal}\nservice: {tune_violation_max: 0.02}\n",
          "tune_violation_max", ERR_RANGE},
+        /* p99 shows at most the timeout: nothing could ever be over such a target */
+        {"name: s\ngenerator: {kind: diurnal}\nchance: {timeout: 2s}\nservice: {slo_p99: 2s}\n",
+         "chance.timeout: 2s is not above service.slo_p99 (2s)", ERR_RANGE},
+        {"name: s\ngenerator: {kind: diurnal}\nservice: {slo_p99: 1h}\n", "chance.timeout",
+         ERR_RANGE},
+        {"name: s\ngenerator: {kind: diurnal}\n"
+         "chance: {faults: [{kind: metrics-gone, from: 2h, to: 2h}]}\n",
+         "chance.faults[0]: ends before it begins", ERR_RANGE},
+        {"name: ''\ngenerator: {kind: diurnal}\n", "name: 0 bytes", ERR_RANGE},
+        {"name: 1234567890123456789012345678901234567890123456789012345678901\n"
+         "generator: {kind: diurnal}\n",
+         "name: 61 bytes", ERR_RANGE},
+        {"name: \"a\\e[31m\"\ngenerator: {kind: diurnal}\n", "name: holds control characters",
+         ERR_RANGE},
+        {"name: \"a\\nb\"\ngenerator: {kind: diurnal}\n", "name: holds control characters",
+         ERR_RANGE},
+        {"name: \"a\\u202Eb\"\ngenerator: {kind: diurnal}\n", "name: holds control characters",
+         ERR_RANGE},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct scenario sc;

@@ -69,6 +69,24 @@ TEST(a_time_zone_without_data_is_refused_by_name)
     scenario_fini(&sc);
 }
 
+TEST(an_incident_after_the_end_is_refused_and_one_across_it_is_cut)
+{
+    float demand[HOUR];
+    struct scenario sc;
+    struct err e;
+    struct scenario_fault fault = {.kind = CAPSIM_METRICS_GONE, .from_us = 3600 * US_PER_S, .to_us = 9000 * US_PER_DAY};
+    small_scenario(&sc);
+    for (int i = 0; i < HOUR; i++)
+        demand[i] = 50;
+    struct opt_subs own = sc.chance.faults;
+    sc.chance.faults = (struct opt_subs){.items = &fault, .n = 1};
+    assert_err(refused(&sc, demand, HOUR, NULL, &e), ERR_RANGE, &e, "chance.faults[0]: begins after the last of 240");
+    fault.from_us -= 15 * US_PER_S;
+    assert_ok(refused(&sc, demand, HOUR, NULL, &e), &e);
+    sc.chance.faults = own;
+    scenario_fini(&sc);
+}
+
 TEST(one_day_is_split_and_can_be_run)
 {
     struct scenario sc;
