@@ -12,29 +12,35 @@ struct calibrate_opts {
     int64_t slo_us;
 };
 static const struct opt_row rows[] = {
-    OPT_DURATION(struct calibrate_opts, slo_us, "slo-p99", "200ms", "1ms", "1h", "target p99 latency"),
+    OPT_DURATION(struct calibrate_opts, slo_us, "slo-p99", "200ms", "1ms", "1h",
+                 "target p99 latency"),
 };
-static const struct opt_table table = OPT_TABLE("calibrate", struct calibrate_opts, rows, "Latency curve of a service.");
+static const struct opt_table table =
+    OPT_TABLE("calibrate", struct calibrate_opts, rows, "Latency curve of a service.");
 
-static enum err_code from_history(const char *path, double slo_ms, struct calibration *out, struct err *e)
+static enum err_code from_history(const char *path, double slo_ms, struct calibration *out,
+                                  struct err *e)
 {
     struct history h = {0};
     enum err_code rc = history_open(path, &h, NULL, e);
     if (!rc)
-        rc = calibrate_from_history(&(struct calibrate_history){.qps = h.col[FIELD_QPS],
-                                                                .units_ready = h.col[FIELD_UNITS_READY],
-                                                                .p50_ms = h.col[FIELD_P50_LATENCY_MS],
-                                                                .p99_ms = h.col[FIELD_P99_LATENCY_MS],
-                                                                .gpu_util = h.col[FIELD_GPU_UTIL],
-                                                                .barred = h.barred,
-                                                                .n = h.n,
-                                                                .step_us = h.step_us,
-                                                                .slo_ms = slo_ms}, out, e);
+        rc = calibrate_from_history(
+            &(struct calibrate_history){.qps = h.col[FIELD_QPS],
+                                        .units_ready = h.col[FIELD_UNITS_READY],
+                                        .p50_ms = h.col[FIELD_P50_LATENCY_MS],
+                                        .p99_ms = h.col[FIELD_P99_LATENCY_MS],
+                                        .gpu_util = h.col[FIELD_GPU_UTIL],
+                                        .barred = h.barred,
+                                        .n = h.n,
+                                        .step_us = h.step_us,
+                                        .slo_ms = slo_ms},
+            out, e);
     history_close(&h);
     return rc;
 }
 
-static enum err_code from_load_test(const char *path, double slo_ms, struct calibration *out, struct err *e)
+static enum err_code from_load_test(const char *path, double slo_ms, struct calibration *out,
+                                    struct err *e)
 {
     struct latency_point p[LATENCY_POINTS_MAX];
     int n;
@@ -44,7 +50,8 @@ static enum err_code from_load_test(const char *path, double slo_ms, struct cali
 
 static void put_summary(const struct calibration *k, double slo_ms, struct buf *text)
 {
-    buf_fmt(text, "one unit serves %.4g requests/s at full use (%s); ", k->unit_qps, calibrate_source_text(k->source));
+    buf_fmt(text, "one unit serves %.4g requests/s at full use (%s); ", k->unit_qps,
+            calibrate_source_text(k->source));
     if (k->load_at_slo > 0)
         buf_fmt(text, "%.4g within a p99 of %.4g ms\n", k->load_at_slo, slo_ms);
     else
@@ -68,10 +75,13 @@ static enum err_code run(struct cli_ctx *c, struct err *e)
     double slo_ms = (double)o->slo_us / 1000;
     struct calibration *k = mem_zero(1, sizeof *k);
     struct buf text = buf_init(CLI_TEXT_MAX);
-    enum err_code rc = is_history(path) ? from_history(path, slo_ms, k, e) : from_load_test(path, slo_ms, k, e);
+    enum err_code rc =
+        is_history(path) ? from_history(path, slo_ms, k, e) : from_load_test(path, slo_ms, k, e);
     if (!rc) {
-        struct table *t = table_new((struct table_column[]){{"load_per_unit", NULL, 3}, {"p50_ms", NULL, 2},
-                                                            {"p99_ms", NULL, 2}}, 3);
+        struct table *t = table_new((struct table_column[]){{"load_per_unit", NULL, 3},
+                                                            {"p50_ms", NULL, 2},
+                                                            {"p99_ms", NULL, 2}},
+                                    3);
         for (int i = 0; i < k->n; i++) {
             char load[32]; /* from thousandths to thousands per second */
             (void)snprintf(load, sizeof load, "%.4g", k->point[i].load_per_unit);
@@ -98,7 +108,8 @@ const struct cli_cmd cmd_calibrate = {
     .args = "FILE",
     .min_args = 1,
     .max_args = 1,
-    .help = "FILE is a history with qps, units_ready and p99_latency_ms, or a CSV of load per unit, p50 ms, p99 ms.\n"
+    .help = "FILE is a history with qps, units_ready and p99_latency_ms, or a CSV of load per "
+            "unit, p50 ms, p99 ms.\n"
             "With --format csv the curve is what a scenario's service.curve reads.\n",
     .opts = &table,
     .run = run,

@@ -11,8 +11,8 @@
 #include "train/evaluate.h"
 #include "train/world.h"
 
-extern const struct cli_cmd cmd_demo, cmd_import, cmd_inspect, cmd_forecast, cmd_calibrate, cmd_simulate, cmd_tune,
-    cmd_train, cmd_evaluate, cmd_explain, cmd_config;
+extern const struct cli_cmd cmd_demo, cmd_import, cmd_inspect, cmd_forecast, cmd_calibrate,
+    cmd_simulate, cmd_tune, cmd_train, cmd_evaluate, cmd_explain, cmd_config;
 
 enum { CLI_TEXT_MAX = 64 << 20 }; /* bytes of one command's output */
 
@@ -22,8 +22,8 @@ struct cli_world {
     struct world *world;
     struct thread_pool *pool;
 };
-NODISCARD enum err_code cli_world_open(const struct cli_ctx *c, const char *path, struct cli_world *out,
-                                       struct err *e);
+NODISCARD enum err_code cli_world_open(const struct cli_ctx *c, const char *path,
+                                       struct cli_world *out, struct err *e);
 void cli_world_close(struct cli_world *w); /* safe on a zeroed one */
 
 /* A policy named on the command line.  Errors: ERR_USAGE whatever is wrong with the name. */
@@ -36,7 +36,8 @@ NODISCARD enum err_code cli_finish(const struct cli_ctx *c, struct buf *text, st
 /* The outcome in words (evaluation_summary), wrapped before column 100. */
 void cli_summary(const struct evaluation *ev, struct buf *out);
 
-/* Progress of work on several threads: rate and time left on a terminal, else a line per stage.  Silent with -q. */
+/* Progress of work on several threads: rate and time left on a terminal, else a line per stage.
+ * Silent with -q. */
 struct cli_progress {
     pthread_mutex_t lock;
     struct progress p;
@@ -44,9 +45,11 @@ struct cli_progress {
     int64_t done;
     bool drawn;
 };
-void cli_progress_init(struct cli_progress *p, const struct cli_ctx *c, const char *name, int64_t total);
-void cli_progress_at(void *p, const char *what, int64_t done, int64_t total); /* an evaluate_progress_fn */
-void cli_progress_tick(void *p);                                             /* one more done; for tune_opts.tick */
+void cli_progress_init(struct cli_progress *p, const struct cli_ctx *c, const char *name,
+                       int64_t total);
+void cli_progress_at(void *p, const char *what, int64_t done,
+                     int64_t total); /* an evaluate_progress_fn */
+void cli_progress_tick(void *p);     /* one more done; for tune_opts.tick */
 void cli_progress_fini(struct cli_progress *p);
 
 #endif

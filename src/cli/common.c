@@ -7,10 +7,12 @@
 
 enum { WIDTH = 100 };
 
-enum err_code cli_world_open(const struct cli_ctx *c, const char *path, struct cli_world *out, struct err *e)
+enum err_code cli_world_open(const struct cli_ctx *c, const char *path, struct cli_world *out,
+                             struct err *e)
 {
     memset(out, 0, sizeof *out);
-    enum err_code rc = scenario_load_over(&out->scenario, path, c->config, c->sets, c->n_sets, NULL, e);
+    enum err_code rc =
+        scenario_load_over(&out->scenario, path, c->config, c->sets, c->n_sets, NULL, e);
     if (!rc)
         rc = world_new(&out->scenario, &out->world, e);
     if (!rc)
@@ -73,13 +75,16 @@ void cli_summary(const struct evaluation *ev, struct buf *out)
     buf_fini(&text);
 }
 
-/* ---- progress --------------------------------------------------------------------------------- */
+/* ---- progress ---------------------------------------------------------------------------------
+ */
 
-void cli_progress_init(struct cli_progress *p, const struct cli_ctx *c, const char *name, int64_t total)
+void cli_progress_init(struct cli_progress *p, const struct cli_ctx *c, const char *name,
+                       int64_t total)
 {
     memset(p, 0, sizeof *p);
     (void)pthread_mutex_init(&p->lock, NULL);
-    p->p = progress_start(stderr, progress_mode_of(stderr, c->verbosity), name, "runs", (uint64_t)total, 0);
+    p->p = progress_start(stderr, progress_mode_of(stderr, c->verbosity), name, "runs",
+                          (uint64_t)total, 0);
 }
 
 void cli_progress_at(void *ctx, const char *what, int64_t done, int64_t total)

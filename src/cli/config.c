@@ -4,7 +4,8 @@ struct config_opts {
     bool markdown;
 };
 static const struct opt_row rows[] = {
-    OPT_BOOL(struct config_opts, markdown, "markdown", "false", "the keys as a reference page instead of YAML"),
+    OPT_BOOL(struct config_opts, markdown, "markdown", "false",
+             "the keys as a reference page instead of YAML"),
 };
 static const struct opt_table table = OPT_TABLE("config", struct config_opts, rows, "Settings.");
 
@@ -43,7 +44,8 @@ static enum err_code run(struct cli_ctx *c, struct err *e)
 
 const struct cli_cmd cmd_config = {
     .name = "config",
-    .summary = "an annotated scenario with every default, or the values of one and where each comes from",
+    .summary =
+        "an annotated scenario with every default, or the values of one and where each comes from",
     .args = "[SCENARIO]",
     .max_args = 1,
     .formats = 1u << CLI_TABLE,

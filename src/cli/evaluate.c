@@ -13,14 +13,19 @@ struct evaluate_cmd_opts {
 };
 static const struct opt_row rows[] = {
     OPT_STRINGS(struct evaluate_cmd_opts, policies, "policy", NULL,
-                "a rule or a policy file, see above; hpa, predictive and mpc when none is given", .metavar = "POLICY"),
-    OPT_INT(struct evaluate_cmd_opts, seeds, "seeds", "5", "1", "100", "noise seeds, the same for every policy"),
+                "a rule or a policy file, see above; hpa, predictive and mpc when none is given",
+                .metavar = "POLICY"),
+    OPT_INT(struct evaluate_cmd_opts, seeds, "seeds", "5", "1", "100",
+            "noise seeds, the same for every policy"),
     OPT_INT(struct evaluate_cmd_opts, tune_evals, "tune-evals", "60", "4", "500",
             "settings tried per price of a miss when a rule is tuned"),
-    OPT_BOOL(struct evaluate_cmd_opts, tune, "tune", "true", "tune rules on the training days first"),
-    OPT_BOOL(struct evaluate_cmd_opts, bounds, "bounds", "true", "compute the lower bound and the oracle"),
+    OPT_BOOL(struct evaluate_cmd_opts, tune, "tune", "true",
+             "tune rules on the training days first"),
+    OPT_BOOL(struct evaluate_cmd_opts, bounds, "bounds", "true",
+             "compute the lower bound and the oracle"),
 };
-static const struct opt_table table = OPT_TABLE("evaluate", struct evaluate_cmd_opts, rows, "Paired comparison.");
+static const struct opt_table table =
+    OPT_TABLE("evaluate", struct evaluate_cmd_opts, rows, "Paired comparison.");
 
 static bool wants_html(const struct cli_ctx *c)
 {
@@ -48,7 +53,8 @@ static void format(const struct cli_ctx *c, const struct evaluation *ev, struct 
         cli_summary(ev, text);
 }
 
-static enum err_code evaluate(struct cli_ctx *c, const struct cli_world *cw, struct buf *text, struct err *e)
+static enum err_code evaluate(struct cli_ctx *c, const struct cli_world *cw, struct buf *text,
+                              struct err *e)
 {
     static const char *const usual[] = {"hpa", "predictive", "mpc"};
     const struct evaluate_cmd_opts *o = c->opts;
@@ -103,15 +109,17 @@ const struct cli_cmd cmd_evaluate = {
     .args = "SCENARIO",
     .min_args = 1,
     .max_args = 1,
-    .help = "POLICY is one of\n"
-            "  hpa, predictive, mpc, queue, static   a rule, tuned on the training days first\n"
-            "  threshold                             a rule with its published constants\n"
-            "  NAME:published                        any rule with its published settings\n"
-            "  NAME:option=value,...                 any rule with stated settings, as `sluice tune` prints them\n"
-            "  NAME+guard, NAME-guard                with or without the guard\n"
-            "  FILE.safetensors                      a policy made by `sluice train`\n"
-            "  foresight, oracle                     references that know the future\n\n"
-            "With -o FILE.html the report is written there and the table goes to standard output.\n",
+    .help =
+        "POLICY is one of\n"
+        "  hpa, predictive, mpc, queue, static   a rule, tuned on the training days first\n"
+        "  threshold                             a rule with its published constants\n"
+        "  NAME:published                        any rule with its published settings\n"
+        "  NAME:option=value,...                 any rule with stated settings, as `sluice tune` "
+        "prints them\n"
+        "  NAME+guard, NAME-guard                with or without the guard\n"
+        "  FILE.safetensors                      a policy made by `sluice train`\n"
+        "  foresight, oracle                     references that know the future\n\n"
+        "With -o FILE.html the report is written there and the table goes to standard output.\n",
     .opts = &table,
     .config = &scenario_table,
     .run = run,

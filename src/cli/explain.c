@@ -12,13 +12,19 @@ struct explain_opts {
     int64_t most;
 };
 static const struct opt_row rows[] = {
-    OPT_STRING(struct explain_opts, policy, "policy", "mpc", "a policy file or a rule to explain", .metavar = "POLICY"),
-    OPT_STRING(struct explain_opts, rule, "rule", "hpa", "what it is set beside; none: nothing", .metavar = "POLICY"),
-    OPT_STRING(struct explain_opts, at, "at", NULL,
-               "list the decisions nearest to this time, such as 2024-05-01T12:00 in the history's zone", .metavar = "TIME"),
-    OPT_INT(struct explain_opts, most, "most", "20", "1", "120", "decisions listed: those that moved most, or nearest to --at"),
+    OPT_STRING(struct explain_opts, policy, "policy", "mpc", "a policy file or a rule to explain",
+               .metavar = "POLICY"),
+    OPT_STRING(struct explain_opts, rule, "rule", "hpa", "what it is set beside; none: nothing",
+               .metavar = "POLICY"),
+    OPT_STRING(
+        struct explain_opts, at, "at", NULL,
+        "list the decisions nearest to this time, such as 2024-05-01T12:00 in the history's zone",
+        .metavar = "TIME"),
+    OPT_INT(struct explain_opts, most, "most", "20", "1", "120",
+            "decisions listed: those that moved most, or nearest to --at"),
 };
-static const struct opt_table table = OPT_TABLE("explain", struct explain_opts, rows, "Reasons of decisions.");
+static const struct opt_table table =
+    OPT_TABLE("explain", struct explain_opts, rows, "Reasons of decisions.");
 
 /* What was asked about. */
 struct question {
@@ -34,13 +40,16 @@ static enum err_code check_names(const struct explain_opts *o, struct question *
     if (!rc && q->beside)
         rc = cli_contender(o->rule, &q->rule, e);
     if (!rc && q->who.kind == CONTENDER_ORACLE)
-        rc = err_set(e, ERR_USAGE, "--policy oracle decides with the future at hand; there are no reasons to tell");
+        rc = err_set(
+            e, ERR_USAGE,
+            "--policy oracle decides with the future at hand; there are no reasons to tell");
     if (!rc && q->beside && q->rule.kind != CONTENDER_RULE)
         rc = err_set(e, ERR_USAGE, "--rule %s: takes a rule, such as hpa, or none", o->rule);
     return rc;
 }
 
-static enum err_code read_time(const char *text, const struct world *w, int64_t *at_us, struct err *e)
+static enum err_code read_time(const char *text, const struct world *w, int64_t *at_us,
+                               struct err *e)
 {
     struct time_reader r;
     *at_us = EXPLAINED_MOST;
@@ -49,11 +58,14 @@ static enum err_code read_time(const char *text, const struct world *w, int64_t 
     time_reader_init(&r, TIME_AUTO, w->zone, false);
     enum time_result how = time_read(&r, text, strlen(text), at_us);
     if (how == TIME_BAD || how == TIME_OUT_OF_RANGE)
-        return err_set(e, ERR_USAGE, "--at %.60s: expected a time such as 2024-05-01T12:00 or 2024-05-01T12:00:00Z", text);
+        return err_set(
+            e, ERR_USAGE,
+            "--at %.60s: expected a time such as 2024-05-01T12:00 or 2024-05-01T12:00:00Z", text);
     return ERR_OK;
 }
 
-static void put_json(const struct explained *x, const struct world *w, const struct explain_opts *o, struct buf *text)
+static void put_json(const struct explained *x, const struct world *w, const struct explain_opts *o,
+                     struct buf *text)
 {
     struct json_writer j = json_writer_init(text, 2);
     json_open(&j, NULL);
@@ -77,23 +89,25 @@ static void put_json(const struct explained *x, const struct world *w, const str
     json_close(&j);
 }
 
-static void put_text(struct cli_ctx *c, const struct explained *x, const struct world *w, struct buf *text)
+static void put_text(struct cli_ctx *c, const struct explained *x, const struct world *w,
+                     struct buf *text)
 {
     decisions_format(x->decision, x->n, w->zone, c->format, cli_colour(c), text);
     if (c->format != CLI_TABLE)
         return;
     buf_fmt(text, "\n%zu of %zu decisions on the test days: %s\n", x->n, x->n_total, x->note);
     if (x->tree)
-        buf_fmt(text, "\nThe policy as a small tree, fitted to %d of its own decisions:\n%s", x->tree_rows, x->tree);
+        buf_fmt(text, "\nThe policy as a small tree, fitted to %d of its own decisions:\n%s",
+                x->tree_rows, x->tree);
 }
 
-static enum err_code explain(struct cli_ctx *c, const struct world *w, const struct question *q, struct chance *chance,
-                             struct buf *text, struct err *e)
+static enum err_code explain(struct cli_ctx *c, const struct world *w, const struct question *q,
+                             struct chance *chance, struct buf *text, struct err *e)
 {
     const struct explain_opts *o = c->opts;
     struct explained x = {0};
-    enum err_code rc = explained_make(w, chance, &q->who, q->beside ? &q->rule.use : NULL, (size_t)o->most, q->at_us,
-                                      &x, e);
+    enum err_code rc = explained_make(w, chance, &q->who, q->beside ? &q->rule.use : NULL,
+                                      (size_t)o->most, q->at_us, &x, e);
     if (!rc && c->format == CLI_JSON)
         put_json(&x, w, o, text);
     else if (!rc)
@@ -115,7 +129,8 @@ static enum err_code run(struct cli_ctx *c, struct err *e)
     if (!rc)
         rc = read_time(o->at, cw.world, &q.at_us, e);
     if (!rc)
-        rc = chance_new(cw.world, c->seed_given ? c->seed : (uint64_t)cw.scenario.chance.seed, &chance, e);
+        rc = chance_new(cw.world, c->seed_given ? c->seed : (uint64_t)cw.scenario.chance.seed,
+                        &chance, e);
     if (!rc)
         rc = explain(c, cw.world, &q, chance, &text, e);
     chance_free(chance);
@@ -127,7 +142,8 @@ static enum err_code run(struct cli_ctx *c, struct err *e)
 
 const struct cli_cmd cmd_explain = {
     .name = "explain",
-    .summary = "why a policy decided as it did: factors, guard, what the rules would have done, a small tree",
+    .summary = "why a policy decided as it did: factors, guard, what the rules would have done, a "
+               "small tree",
     .args = "SCENARIO",
     .min_args = 1,
     .max_args = 1,

@@ -16,10 +16,12 @@ static const struct opt_row rows[] = {
     OPT_BOOL(struct forecast_opts, backtest, "backtest", "false",
              "remake forecasts over the last third as they would have been made, and score them"),
 };
-static const struct opt_table table = OPT_TABLE("forecast", struct forecast_opts, rows, "Forecasts of the load.");
+static const struct opt_table table =
+    OPT_TABLE("forecast", struct forecast_opts, rows, "Forecasts of the load.");
 
-static enum err_code print_forecast(struct cli_ctx *c, const struct forecast_series *s, const struct calendar *cal,
-                                    const struct tz *zone, struct err *e)
+static enum err_code print_forecast(struct cli_ctx *c, const struct forecast_series *s,
+                                    const struct calendar *cal, const struct tz *zone,
+                                    struct err *e)
 {
     static const char *const level[FORECAST_LEVELS] = {"5 min", "10 min", "15 min", "30 min mean"};
     struct forecast_config cfg = forecast_config_default();
@@ -32,8 +34,13 @@ static enum err_code print_forecast(struct cli_ctx *c, const struct forecast_ser
     forecast_free(f);
     if (rc)
         return rc;
-    struct table *t = table_new((struct table_column[]){{"ahead", NULL, 0}, {"mean_qps", "mean", 2}, {"lo80", NULL, 2},
-                                                        {"hi80", NULL, 2}, {"lo95", NULL, 2}, {"hi95", NULL, 2}}, 6);
+    struct table *t = table_new((struct table_column[]){{"ahead", NULL, 0},
+                                                        {"mean_qps", "mean", 2},
+                                                        {"lo80", NULL, 2},
+                                                        {"hi80", NULL, 2},
+                                                        {"lo95", NULL, 2},
+                                                        {"hi95", NULL, 2}},
+                                6);
     for (int i = 0; i < FORECAST_LEVELS; i++) {
         table_text(t, level[i]);
         const float v[] = {fc.mean[i], fc.lo80[i], fc.hi80[i], fc.lo95[i], fc.hi95[i]};
@@ -43,7 +50,8 @@ static enum err_code print_forecast(struct cli_ctx *c, const struct forecast_ser
     if (c->format == CLI_TABLE) {
         tz_format_rfc3339(zone, s->start_us + s->n * FORECAST_POINT_US, at);
         buf_fmt(&text, "made at %s; %s; uncertainty %.2f\n", at,
-                fc.usable ? "usable" : "not usable (too little history, or no better than persistence)",
+                fc.usable ? "usable"
+                          : "not usable (too little history, or no better than persistence)",
                 (double)fc.uncertainty);
     }
     table_format(t, c->format, cli_colour(c), &text);
@@ -51,7 +59,8 @@ static enum err_code print_forecast(struct cli_ctx *c, const struct forecast_ser
     return cli_finish(c, &text, e);
 }
 
-static void put_score(struct json_writer *w, const char *key, const struct forecast_score *s, bool bounds)
+static void put_score(struct json_writer *w, const char *key, const struct forecast_score *s,
+                      bool bounds)
 {
     json_open(w, key);
     json_put_f64(w, "wape", forecast_wape(s));
@@ -102,8 +111,8 @@ static void backtest_json(const struct backtest_result *r, const char *verdict, 
     json_close(&w);
 }
 
-static void score_row(struct table *t, const char *horizon, const char *method, const struct forecast_score *s,
-                      bool bounds)
+static void score_row(struct table *t, const char *horizon, const char *method,
+                      const struct forecast_score *s, bool bounds)
 {
     table_text(t, horizon);
     table_text(t, method);
@@ -115,12 +124,18 @@ static void score_row(struct table *t, const char *horizon, const char *method, 
     table_num(t, bounds ? forecast_cover95(s) : NAN);
 }
 
-static void backtest_table(struct cli_ctx *c, const struct backtest_result *r, const char *verdict, struct buf *text)
+static void backtest_table(struct cli_ctx *c, const struct backtest_result *r, const char *verdict,
+                           struct buf *text)
 {
-    struct table *t = table_new((struct table_column[]){{"horizon", NULL, 0}, {"method", NULL, 0}, {"wape", NULL, 4},
-                                                        {"pinball", NULL, 3}, {"interval80", NULL, 2},
-                                                        {"interval95", NULL, 2}, {"cover80", NULL, 3},
-                                                        {"cover95", NULL, 3}}, 8);
+    struct table *t = table_new((struct table_column[]){{"horizon", NULL, 0},
+                                                        {"method", NULL, 0},
+                                                        {"wape", NULL, 4},
+                                                        {"pinball", NULL, 3},
+                                                        {"interval80", NULL, 2},
+                                                        {"interval95", NULL, 2},
+                                                        {"cover80", NULL, 3},
+                                                        {"cover95", NULL, 3}},
+                                8);
     for (int h = 0; h < BACKTEST_HORIZONS; h++) {
         const char *name = backtest_horizon_name(h);
         score_row(t, name, "forecast", &r->at[h].own, true);
@@ -133,15 +148,16 @@ static void backtest_table(struct cli_ctx *c, const struct backtest_result *r, c
     if (c->format == CLI_TABLE)
         for (int h = 0; h < BACKTEST_HORIZONS; h++)
             buf_fmt(text, "%s: coverage 80 %%: %.1f %% (%.1f-%.1f), 95 %%: %.1f %% (%.1f-%.1f)\n",
-                    backtest_horizon_name(h), 100 * r->at[h].cover80.mean, 100 * r->at[h].cover80.lo,
-                    100 * r->at[h].cover80.hi, 100 * r->at[h].cover95.mean, 100 * r->at[h].cover95.lo,
+                    backtest_horizon_name(h), 100 * r->at[h].cover80.mean,
+                    100 * r->at[h].cover80.lo, 100 * r->at[h].cover80.hi,
+                    100 * r->at[h].cover95.mean, 100 * r->at[h].cover95.lo,
                     100 * r->at[h].cover95.hi);
     if (c->format == CLI_TABLE)
         buf_fmt(text, "%s\n", verdict);
 }
 
-static enum err_code print_backtest(struct cli_ctx *c, const struct forecast_series *s, const struct calendar *cal,
-                                    struct err *e)
+static enum err_code print_backtest(struct cli_ctx *c, const struct forecast_series *s,
+                                    const struct calendar *cal, struct err *e)
 {
     struct backtest_config cfg = backtest_config_default();
     struct backtest_result *r = mem_zero(1, sizeof *r);

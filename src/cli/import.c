@@ -36,11 +36,13 @@ const struct cli_cmd cmd_import = {
     .min_args = 2,
     .max_args = 10000,
     .formats = 1u << CLI_TABLE | 1u << CLI_JSON,
-    .help = "Formats: csv, prometheus (range-query JSON), genai, azure-llm.  Compressed files (gzip, zstd) are read\n"
+    .help = "Formats: csv, prometheus (range-query JSON), genai, azure-llm.  Compressed files "
+            "(gzip, zstd) are read\n"
             "as they are.  -o HISTORY is required; the report goes to standard output.\n\n"
             "  sluice import csv --time ts --qps requests --per-step qps requests.csv -o my.hist\n"
             "  sluice import prometheus qps=qps.json gpu_util=dcgm/ --combine sum -o my.hist\n\n"
-            "A csv column that has a field's name needs no option.  More: docs/cli.md, docs/history.md.\n",
+            "A csv column that has a field's name needs no option.  More: docs/cli.md, "
+            "docs/history.md.\n",
     .opts = &import_table,
     .run = run,
 };

@@ -64,10 +64,12 @@ static void histogram_row(struct buf *text, const uint64_t *bins)
 
 static void norm_text(struct buf *text, const struct nn_norm *norm)
 {
-    buf_fmt(text, "\nobservations: %.0f rows; each histogram spans -4 to +4 deviations\n", norm->count);
+    buf_fmt(text, "\nobservations: %.0f rows; each histogram spans -4 to +4 deviations\n",
+            norm->count);
     for (int i = 0; i < norm->dim; i++) {
         const char *name = i < CAPACITY_OBS ? observation_get((enum observation)i)->name : "?";
-        buf_fmt(text, "  %-18s mean %9.4f  dev %8.4f  |", name, norm->mean[i], (double)(1 / norm->scale[i]));
+        buf_fmt(text, "  %-18s mean %9.4f  dev %8.4f  |", name, norm->mean[i],
+                (double)(1 / norm->scale[i]));
         histogram_row(text, norm->hist + (size_t)i * NN_NORM_BINS);
         buf_str(text, "|\n");
     }
@@ -121,8 +123,10 @@ static enum err_code run(struct cli_ctx *c, struct err *e)
         return inspect_history(c, path, e);
     if (n >= 9 && head[8] == '{')
         return inspect_policy(c, path, e);
-    return err_set(e, ERR_PARSE, "%s is neither a history (made by `sluice import`) nor a policy (made by "
-                                 "`sluice train`)", path);
+    return err_set(e, ERR_PARSE,
+                   "%s is neither a history (made by `sluice import`) nor a policy (made by "
+                   "`sluice train`)",
+                   path);
 }
 
 const struct cli_cmd cmd_inspect = {

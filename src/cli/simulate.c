@@ -12,9 +12,12 @@ struct simulate_opts {
     bool test_only, records;
 };
 static const struct opt_row rows[] = {
-    OPT_STRING(struct simulate_opts, policy, "policy", "hpa", "a rule, NAME:option=value,... or a policy file", .metavar = "POLICY"),
-    OPT_BOOL(struct simulate_opts, test_only, "test", "false", "run the test part only, not the whole trace"),
-    OPT_BOOL(struct simulate_opts, records, "steps", "false", "one row per step instead of one per day"),
+    OPT_STRING(struct simulate_opts, policy, "policy", "hpa",
+               "a rule, NAME:option=value,... or a policy file", .metavar = "POLICY"),
+    OPT_BOOL(struct simulate_opts, test_only, "test", "false",
+             "run the test part only, not the whole trace"),
+    OPT_BOOL(struct simulate_opts, records, "steps", "false",
+             "one row per step instead of one per day"),
 };
 static const struct opt_table table = OPT_TABLE("simulate", struct simulate_opts, rows, "One run.");
 
@@ -40,10 +43,14 @@ static void on_step(void *ctx, const struct run_look *l)
 
 static struct table *days_table(const struct run_result *r)
 {
-    struct table *t = table_new((struct table_column[]){{"day", NULL, 0}, {"cost_usd", "cost $", 2},
-                                                        {"unit_hours", NULL, 1}, {"slo_violation_frac", "misses", 4},
-                                                        {"p99_latency_ms", "p99 ms", 1}, {"scale_actions", "actions", 0},
-                                                        {"reversals", NULL, 0}}, 7);
+    struct table *t = table_new((struct table_column[]){{"day", NULL, 0},
+                                                        {"cost_usd", "cost $", 2},
+                                                        {"unit_hours", NULL, 1},
+                                                        {"slo_violation_frac", "misses", 4},
+                                                        {"p99_latency_ms", "p99 ms", 1},
+                                                        {"scale_actions", "actions", 0},
+                                                        {"reversals", NULL, 0}},
+                                7);
     for (int i = 0; i <= r->n_days; i++) {
         const struct run_day *d = i < r->n_days ? &r->day[i] : &r->total;
         int year, month, day;
@@ -64,13 +71,19 @@ static struct table *days_table(const struct run_result *r)
 
 static struct table *steps_table(void)
 {
-    return table_new((struct table_column[]){{"time", NULL, 0}, {"demand_qps", NULL, 2}, {"units_requested", NULL, 0},
-                                             {"units_ready", NULL, 0}, {"units_next", NULL, 0}, {"p99_ms", NULL, 2},
-                                             {"backlog", NULL, 1}, {"miss", NULL, 0}}, 8);
+    return table_new((struct table_column[]){{"time", NULL, 0},
+                                             {"demand_qps", NULL, 2},
+                                             {"units_requested", NULL, 0},
+                                             {"units_ready", NULL, 0},
+                                             {"units_next", NULL, 0},
+                                             {"p99_ms", NULL, 2},
+                                             {"backlog", NULL, 1},
+                                             {"miss", NULL, 0}},
+                     8);
 }
 
-static enum err_code simulate(struct cli_ctx *c, const struct world *w, const struct contender *who, struct chance *chance,
-                              struct buf *text, struct err *e)
+static enum err_code simulate(struct cli_ctx *c, const struct world *w, const struct contender *who,
+                              struct chance *chance, struct buf *text, struct err *e)
 {
     const struct simulate_opts *o = c->opts;
     struct learned l = {0};
@@ -118,7 +131,8 @@ static enum err_code run(struct cli_ctx *c, struct err *e)
     if (!rc)
         rc = cli_world_open(c, c->args[0], &cw, e);
     if (!rc)
-        rc = chance_new(cw.world, c->seed_given ? c->seed : (uint64_t)cw.scenario.chance.seed, &chance, e);
+        rc = chance_new(cw.world, c->seed_given ? c->seed : (uint64_t)cw.scenario.chance.seed,
+                        &chance, e);
     if (!rc)
         rc = simulate(c, cw.world, &who, chance, &text, e);
     chance_free(chance);
@@ -134,8 +148,10 @@ const struct cli_cmd cmd_simulate = {
     .args = "SCENARIO",
     .min_args = 1,
     .max_args = 1,
-    .help = "A rule runs as published unless its settings are stated: --policy hpa:gpu=0.7,down_window=10min; `sluice\n"
-            "tune` finds them.  --seed is the seed of noise, start-up times and failures; the scenario's by default.\n",
+    .help = "A rule runs as published unless its settings are stated: --policy "
+            "hpa:gpu=0.7,down_window=10min; `sluice\n"
+            "tune` finds them.  --seed is the seed of noise, start-up times and failures; the "
+            "scenario's by default.\n",
     .opts = &table,
     .config = &scenario_table,
     .run = run,

@@ -16,14 +16,18 @@ static const char *const credit_names[] = {"step", "window", NULL};
 #define O struct learn_opts
 static const struct opt_row rows[] = {
     OPT_ENUM(O, policy, "policy", "auto", policy_names,
-             "outlook: a demand distribution; auto: the cheaper of it and mpc on held-out days; ppo: by trial"),
+             "outlook: a demand distribution; auto: the cheaper of it and mpc on held-out days; "
+             "ppo: by trial"),
     OPT_ENUM(O, base, "base", "outlook", base_names, "ppo: the policy that its actions correct"),
-    OPT_ENUM(O, residual, "residual", "margin", residual_names, "ppo: what an action shifts when there is a base"),
+    OPT_ENUM(O, residual, "residual", "margin", residual_names,
+             "ppo: what an action shifts when there is a base"),
     OPT_DOUBLE(O, residual_step, "residual-step", "0.2", "0.001", "0.3", "ppo: size of one shift"),
-    OPT_ENUM(O, shape, "network", "shared", shape_names, "ppo: actor and critic separate, shared, or recurrent"),
+    OPT_ENUM(O, shape, "network", "shared", shape_names,
+             "ppo: actor and critic separate, shared, or recurrent"),
     OPT_ENUM(O, objective, "objective", "slo", reward_preset_names,
              "slo: least cost within the scenario's misses; the others are fixed weights"),
-    OPT_ENUM(O, credit, "credit", "step", credit_names, "ppo: what an action is credited with (window: an ablation)"),
+    OPT_ENUM(O, credit, "credit", "step", credit_names,
+             "ppo: what an action is credited with (window: an ablation)"),
     OPT_INT(O, steps, "steps", "4000000", "0", "10000000000", "ppo: environment steps"),
     OPT_INT(O, lanes, "lanes", "64", "1", "1024", "ppo: environments side by side"),
     OPT_INT(O, seeds, "seeds", "6", "1", "256", "noise seeds of the training days"),
@@ -52,20 +56,26 @@ static void on_progress(void *ctx, const struct learn_progress *l)
         return;
     }
     if (!s->in_ppo)
-        s->p = progress_start(stderr, progress_mode_of(stderr, s->c->verbosity), "training", "steps",
-                              (uint64_t)l->total, (uint64_t)l->done);
+        s->p = progress_start(stderr, progress_mode_of(stderr, s->c->verbosity), "training",
+                              "steps", (uint64_t)l->total, (uint64_t)l->done);
     s->in_ppo = true;
-    (void)snprintf(extra, sizeof extra, "cost %.2f $/h  misses %.2f %%  lambda %.1f  entropy %.2f", l->cost_usd_h,
-                   100 * l->violation_frac, l->lambda, l->entropy);
-    progress_update(&s->p, (uint64_t)l->done, extra);
+    (void)snprintf(extra, sizeof extra, "cost %.2f $/h  misses %.2f %%  lambda %.1f  entropy %.2f",
+                   l->cost_usd_h, 100 * l->violation_frac, l->lambda, l->entropy);
+    if (s->c->verbosity > 0 && s->p.mode == PROGRESS_PLAIN)
+        (void)fprintf(stderr, "step %lld: %s\n", (long long)l->done, extra);
+    else
+        progress_update(&s->p, (uint64_t)l->done, extra);
 }
 
-/* ---- the report ------------------------------------------------------------------------------- */
+/* ---- the report -------------------------------------------------------------------------------
+ */
 
 static void put_calibration(struct buf *text, const char *name, const struct learn_calibration *k)
 {
     if (!isnan(k->misses))
-        buf_fmt(text, "%s calibrated on held-out days: %.2f $/h with %.2f %% of steps over target, %.1f reversals a day\n",
+        buf_fmt(text,
+                "%s calibrated on held-out days: %.2f $/h with %.2f %% of steps over target, %.1f "
+                "reversals a day\n",
                 name, k->cost_usd_h, 100 * k->misses, k->reversals_per_day);
 }
 
@@ -78,13 +88,16 @@ static void put_ppo(struct buf *text, const struct learn_report *r, const struct
         buf_fmt(text, "that is more than the allowed %g %%: train longer (--steps)\n", 100 * most);
 }
 
-static void put_text(const struct cli_ctx *c, const struct learn_report *r, const struct scenario *sc, struct buf *text)
+static void put_text(const struct cli_ctx *c, const struct learn_report *r,
+                     const struct scenario *sc, struct buf *text)
 {
     const struct learn_opts *o = c->opts;
     if (r->resumed)
         buf_fmt(text, "continued from an interrupted run\n");
     if (r->outlook.samples > 0)
-        buf_fmt(text, "outlook: %lld samples, %.3f nats per window on held-out days (knowing nothing: %.3f)\n",
+        buf_fmt(text,
+                "outlook: %lld samples, %.3f nats per window on held-out days (knowing nothing: "
+                "%.3f)\n",
                 (long long)r->outlook.samples, r->outlook.valid_nats, r->outlook.uniform_nats);
     put_calibration(text, "outlook", &r->own);
     put_calibration(text, "mpc", &r->rule);
@@ -95,7 +108,8 @@ static void put_text(const struct cli_ctx *c, const struct learn_report *r, cons
     buf_fmt(text, "wrote %s: %s\n", c->output, r->kept);
 }
 
-static void calibration_json(struct json_writer *w, const char *key, const struct learn_calibration *k)
+static void calibration_json(struct json_writer *w, const char *key,
+                             const struct learn_calibration *k)
 {
     if (isnan(k->misses))
         return;
@@ -119,7 +133,8 @@ static void warnings_json(struct json_writer *w, const char *lines)
     json_close_array(w);
 }
 
-static void put_json(const struct cli_ctx *c, const struct learn_report *r, const struct scenario *sc, struct buf *text)
+static void put_json(const struct cli_ctx *c, const struct learn_report *r,
+                     const struct scenario *sc, struct buf *text)
 {
     const struct learn_opts *o = c->opts;
     struct json_writer w = json_writer_init(text, 2);
@@ -149,7 +164,8 @@ static void put_json(const struct cli_ctx *c, const struct learn_report *r, cons
     json_close(&w);
 }
 
-/* ---- the command ------------------------------------------------------------------------------ */
+/* ---- the command ------------------------------------------------------------------------------
+ */
 
 /* An option that the chosen policy does not look at is an error, never ignored. */
 static enum err_code check_ppo_options(const struct learn_opts *o, struct err *e)
@@ -177,7 +193,9 @@ static enum err_code check_output(const struct cli_ctx *c, struct err *e)
     size_t n = c->output ? strlen(c->output) : 0, m = sizeof suffix - 1;
     if (n > m && strcmp(c->output + n - m, suffix) == 0)
         return ERR_OK;
-    return err_set(e, ERR_USAGE, "train needs -o POLICY.safetensors: the other commands tell a policy file by that ending");
+    return err_set(
+        e, ERR_USAGE,
+        "train needs -o POLICY.safetensors: the other commands tell a policy file by that ending");
 }
 
 static enum err_code train(struct cli_ctx *c, struct cli_world *cw, struct err *e)
@@ -201,9 +219,11 @@ static enum err_code train(struct cli_ctx *c, struct cli_world *cw, struct err *
         put_text(c, report, &cw->scenario, &text);
     (void)fwrite(text.p, 1, text.n, stdout);
     if (!rc && !report->finished)
-        rc = err_set(e, ERR_INTERRUPTED, "interrupted: saved to %s; the same command continues it", c->output);
+        rc = err_set(e, ERR_INTERRUPTED, "interrupted: saved to %s; the same command continues it",
+                     c->output);
     else if (rc == ERR_INTERRUPTED)
-        rc = err_set(e, rc, "interrupted before there was anything to save; the same command starts anew");
+        rc = err_set(e, rc,
+                     "interrupted before there was anything to save; the same command starts anew");
     buf_fini(&text);
     mem_free(report);
     return rc;
@@ -225,13 +245,17 @@ static enum err_code run(struct cli_ctx *c, struct err *e)
 
 const struct cli_cmd cmd_train = {
     .name = "train",
-    .summary = "learn a policy in the simulator; an interrupted run is continued by the same command",
+    .summary =
+        "learn a policy in the simulator; an interrupted run is continued by the same command",
     .args = "SCENARIO",
     .min_args = 1,
     .max_args = 1,
     .formats = 1u << CLI_TABLE | 1u << CLI_JSON,
-    .help = "-o POLICY.safetensors is required; the report goes to standard output.  The same command and --seed give\n"
-            "the same file, whatever --threads, also after Ctrl-C.  Only the scenario's training part is looked at.\n",
+    .help = "-o POLICY.safetensors is required; the report goes to standard output.  The same "
+            "command and --seed give\n"
+            "the same file, whatever --threads, also after Ctrl-C.  Only the scenario's training "
+            "part is looked at.\n"
+            "With -v each iteration of ppo is told.\n",
     .opts = &table,
     .config = &scenario_table,
     .run = run,

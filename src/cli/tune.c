@@ -11,13 +11,18 @@ struct tune_cmd_opts {
     int64_t evals;
 };
 static const struct opt_row rows[] = {
-    OPT_STRING(struct tune_cmd_opts, policy, "policy", "hpa", "rule to tune, also NAME+guard or NAME-guard", .metavar = "POLICY"),
-    OPT_INT(struct tune_cmd_opts, evals, "evals", "60", "4", "500", "settings tried per price of a miss"),
+    OPT_STRING(struct tune_cmd_opts, policy, "policy", "hpa",
+               "rule to tune, also NAME+guard or NAME-guard", .metavar = "POLICY"),
+    OPT_INT(struct tune_cmd_opts, evals, "evals", "60", "4", "500",
+            "settings tried per price of a miss"),
 };
-static const struct opt_table table = OPT_TABLE("tune", struct tune_cmd_opts, rows, "A rule's cost-miss front.");
+static const struct opt_table table =
+    OPT_TABLE("tune", struct tune_cmd_opts, rows, "A rule's cost-miss front.");
 
-/* "hpa:gpu=0.7,down_window=55min": what simulate, evaluate and explain take to run just this setting. */
-static void put_setting(const char *policy, const struct tune_front *f, const struct tune_point *p, struct buf *text)
+/* "hpa:gpu=0.7,down_window=55min": what simulate, evaluate and explain take to run just this
+ * setting. */
+static void put_setting(const char *policy, const struct tune_front *f, const struct tune_point *p,
+                        struct buf *text)
 {
     for (size_t i = 0; i < f->policy->n_ranges; i++) {
         const struct opt_row *row = opt_find(f->policy->options, f->policy->ranges[i].option);
@@ -27,11 +32,12 @@ static void put_setting(const char *policy, const struct tune_front *f, const st
 }
 
 /* cost, misses, then the tuned options; the pick is marked. */
-static void print_front(struct cli_ctx *c, const struct world *w, const struct tune_front *f, struct buf *text)
+static void print_front(struct cli_ctx *c, const struct world *w, const struct tune_front *f,
+                        struct buf *text)
 {
     const struct tune_cmd_opts *o = c->opts;
-    struct table_column col[3 + TUNE_RANGES_MAX] = {{"pick", "", 0}, {"cost_usd_h", "cost $/h", 2},
-                                                    {"slo_violation_frac", "misses", 4}};
+    struct table_column col[3 + TUNE_RANGES_MAX] = {
+        {"pick", "", 0}, {"cost_usd_h", "cost $/h", 2}, {"slo_violation_frac", "misses", 4}};
     size_t n = f->policy->n_ranges;
     for (size_t i = 0; i < n; i++)
         col[3 + i] = (struct table_column){f->policy->ranges[i].option, NULL, 0};
@@ -55,8 +61,10 @@ static void print_front(struct cli_ctx *c, const struct world *w, const struct t
     if (c->format != CLI_TABLE)
         return;
     const double most = w->scenario->service.tune_violation_max;
-    buf_fmt(text, "%lld settings tried on the training days.  * %s %g %% of steps over target", (long long)f->runs,
-            pick && pick->misses <= most ? "is the cheapest with at most" : "misses least; none stays within",
+    buf_fmt(text, "%lld settings tried on the training days.  * %s %g %% of steps over target",
+            (long long)f->runs,
+            pick && pick->misses <= most ? "is the cheapest with at most"
+                                         : "misses least; none stays within",
             100 * most);
     if (pick && n) {
         buf_str(text, ":\n--policy ");
@@ -71,14 +79,15 @@ static enum err_code check_policy(const char *name, struct contender *who, struc
     if (rc)
         return rc;
     if (who->kind != CONTENDER_RULE || strchr(name, ':'))
-        return err_set(e, ERR_USAGE, "--policy %s: name a rule, such as hpa; `sluice train` learns", name);
+        return err_set(e, ERR_USAGE, "--policy %s: name a rule, such as hpa; `sluice train` learns",
+                       name);
     if (!who->use.policy->n_ranges)
         return err_set(e, ERR_USAGE, "--policy %s: has no options to tune", name);
     return ERR_OK;
 }
 
-static enum err_code tune(struct cli_ctx *c, struct cli_world *cw, const struct contender *who, struct buf *text,
-                          struct err *e)
+static enum err_code tune(struct cli_ctx *c, struct cli_world *cw, const struct contender *who,
+                          struct buf *text, struct err *e)
 {
     const struct tune_cmd_opts *o = c->opts;
     struct chance *chance = NULL;
