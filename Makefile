@@ -83,6 +83,9 @@ $(B)/$(patsubst %/,%,$(1))/run: $(call obj,$(wildcard $(1)*_test.c)) $(call obj,
 endef
 $(foreach d,$(TEST_DIRS),$(eval $(call test_rule,$(d))))
 
+# Some run the program of their own configuration.
+$(B)/tests/integration/run: | $(B)/sluice
+
 .PHONY: tests test-bins print-test-bins
 test-bins: $(TEST_BINS)
 print-test-bins:

@@ -84,7 +84,7 @@ enum err_code forecast_series_new(const struct history *h, enum field field,
     y = NULL;
     if (out->n_missing == n) {
         forecast_series_free(out);
-        rc = err_set(e, ERR_MISSING, "%s holds no value", field_get(field)->name);
+        rc = err_set(e, ERR_MISSING, "%s holds no value for a whole point of 5 min: too short, or all missing", field_get(field)->name);
     }
 out:
     mem_free(sum);
