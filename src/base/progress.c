@@ -85,7 +85,7 @@ static void figures(const struct progress *p, int64_t now_us, uint64_t done, boo
     if (n < 0 || n >= LINE_BYTES)
         return;
     (void)snprintf(out + n, (size_t)(LINE_BYTES - n), "  %s/s  %s%s", rate_text,
-                   last || p->total == 0 ? "" : "left ", time_text);
+                   last || p->total == 0 || done >= p->total ? "" : "left ", time_text);
 }
 
 static void draw(struct progress *p, int64_t now_us, uint64_t done, const char *extra, bool last)

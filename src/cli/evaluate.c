@@ -46,11 +46,15 @@ static enum err_code check_names(const struct evaluate_cmd_opts *o, struct err *
     return rc;
 }
 
-static void format(const struct cli_ctx *c, const struct evaluation *ev, struct buf *text)
+static void format(const struct cli_ctx *c, const struct scenario *sc, const struct evaluation *ev,
+                   struct buf *text)
 {
     evaluation_format(ev, c->format, cli_colour(c), text);
-    if (c->format == CLI_TABLE)
-        cli_summary(ev, text);
+    if (c->format != CLI_TABLE)
+        return;
+    if (sc->report_only)
+        buf_fmt(text, "%s is report-only: too short to judge a policy on.\n", sc->name);
+    cli_summary(ev, text);
 }
 
 static enum err_code evaluate(struct cli_ctx *c, const struct cli_world *cw, struct buf *text,
@@ -77,7 +81,7 @@ static enum err_code evaluate(struct cli_ctx *c, const struct cli_world *cw, str
     }
     cli_progress_fini(&progress);
     if (!rc)
-        format(c, &r->ev, text);
+        format(c, &cw->scenario, &r->ev, text);
     evaluate_free(r);
     return rc;
 }

@@ -136,6 +136,8 @@ static void put_cell(struct buf *out, const char *s, size_t width, bool right, b
     buf_str(out, s);
     if (!right && !last)
         buf_pad(out, ' ', pad);
+    while (last && out->n && out->p[out->n - 1] == ' ')
+        out->n--; /* an empty last cell leaves no blanks */
     buf_str(out, last ? "\n" : "  ");
 }
 
