@@ -26,7 +26,6 @@ struct calendar_point {
     bool holiday;
     bool month_end;    /* last day of the month */
     bool quarter_end;  /* last day of the quarter */
-    uint8_t unused;    /* 0; a name for the padding: checkpoints hold these bytes */
 };
 
 struct calendar_point calendar_at(const struct calendar *cal, int64_t time_us);

@@ -20,7 +20,6 @@ struct forecast {
     float hours_to_peak; /* until the usual daily peak, 0..24 */
     float uncertainty; /* 0..1 */
     bool usable;       /* enough history, and better than persistence for this service */
-    uint8_t unused[3]; /* 0; a name for the padding: checkpoints hold these bytes */
 };
 
 #endif

@@ -8,7 +8,6 @@
 #include "train/env.h"
 
 #include <math.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -179,10 +178,6 @@ static void venv_step(void *arg, int lane_begin, int lane_end, const int32_t *ac
 
 /* ---- checkpoint -------------------------------------------------------------------------------
  */
-
-/* Padding would carry whatever the stack held into the file: the same run would then give other bytes. */
-_Static_assert(sizeof(struct calendar_point) == offsetof(struct calendar_point, unused) + 1, "calendar_point has padding");
-_Static_assert(sizeof(struct forecast) == offsetof(struct forecast, unused) + 3, "forecast has padding");
 
 /* Blob: version, hash of what follows, then per lane: core, simulator bytes, packed decision state.
  * Native layout. Forecast and calendar follow from seed and step: they are left out, so no padding
