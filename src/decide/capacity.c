@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "decide/capacity_priv.h"
+#include "decide/sane.h"
 
 /* ---- config -------------------------------------------------------------------------------------
  */
@@ -301,12 +302,50 @@ static bool use_sane(const struct policy_use *use, const union policy_memory *m)
     return !use->policy || !use->policy->sane || use->policy->sane(m);
 }
 
-/* What addresses memory must be in range even in a block whose hash is right. */
+static bool window_sane(const struct guard_window *w)
+{
+    int32_t sum = 0;
+    bool ok = sane_time(w->bucket);
+    for (int i = 0; i < GUARD_UP_BUCKETS; i++) {
+        ok &= w->at[i] >= 0;
+        sum += w->at[i];
+    }
+    return ok && w->sum == sum;
+}
+
+static bool guard_sane(const struct guard_state *g)
+{
+    const int64_t times[] = {g->last_out_us,      g->last_in_us,    g->watch_until_us, g->breaker_until_us,
+                             g->breaker_retry_us, g->high_since_us, g->low_since_us,   g->water_since_us};
+    bool ok = g->lo >= 0 && g->lo <= g->hi && g->hi <= CAPACITY_UNITS_LIMIT;
+    for (size_t i = 0; i < ARRAY_LEN(times); i++)
+        ok &= sane_time(times[i]);
+    return ok && sane_int(g->ready_before, 0, CAPACITY_UNITS_LIMIT) &&
+           sane_int(g->failed_before, 0, CAPACITY_UNITS_LIMIT) && window_sane(&g->up) && window_sane(&g->flap);
+}
+
+static bool sense_sane(const struct sense_state *s)
+{
+    float x[(offsetof(struct sense_state, ring_next) - offsetof(struct sense_state, qps)) / sizeof(float)];
+    memcpy(x, (const char *)s + offsetof(struct sense_state, qps), sizeof x);
+    return sane_time(s->observed_us) && sane_time(s->forecast_us) && sane_floats(x, ARRAY_LEN(x), 1e30f) &&
+           sane_int(s->ring_next, 0, SENSE_RING - 1) && sane_int(s->ring_n, 0, SENSE_RING) &&
+           sane_int(s->units_p95, 0, CAPACITY_UNITS_LIMIT);
+}
+
+static bool sizes_sane(const struct capacity_state *s)
+{
+    bool ok = sane_int(s->base_units, -1, 2 * CAPACITY_UNITS_LIMIT) &&
+              sane_int(s->rule_units, -1, 2 * CAPACITY_UNITS_LIMIT);
+    for (int a = 0; a < CAPACITY_ACTIONS; a++)
+        ok &= sane_int(s->candidate[a], 0, CAPACITY_UNITS_LIMIT);
+    return ok;
+}
+
+/* Even in a block whose hash is right. */
 static bool state_sane(const struct capacity_config *cfg, const struct capacity_state *s)
 {
-    const struct guard_state *g = &s->guard;
-    return s->sense.ring_next >= 0 && s->sense.ring_next < SENSE_RING && g->lo >= 0 &&
-           g->lo <= g->hi && g->hi <= CAPACITY_UNITS_LIMIT && use_sane(&cfg->main, &s->memory) &&
+    return sizes_sane(s) && sense_sane(&s->sense) && guard_sane(&s->guard) && use_sane(&cfg->main, &s->memory) &&
            use_sane(&cfg->base, &s->base_memory) && use_sane(&cfg->rule, &s->rule_memory);
 }
 
@@ -335,7 +374,7 @@ enum err_code capacity_state_unpack(const struct capacity_config *cfg, const voi
     capacity_state_init(cfg, s);
     pack_parts(cfg, s, body, true);
     if (!state_sane(cfg, s))
-        return err_set(e, ERR_PARSE, "capacity state: an index is out of range");
+        return err_set(e, ERR_PARSE, "capacity state: a value is out of range");
     return ERR_OK;
 }
 

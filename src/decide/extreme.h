@@ -7,6 +7,8 @@
 #ifndef DECIDE_EXTREME_H
 #define DECIDE_EXTREME_H
 
+#include <math.h>
+
 #include "decide/policy.h"
 
 enum { EXTREME_HIGHEST = 1, EXTREME_LOWEST = -1 };
@@ -33,9 +35,13 @@ static inline float extreme_push(struct extreme_window *w, int sign, int64_t now
     return w->value[w->head];
 }
 
+/* Also its values fit an int: they stand for units. */
 static inline bool extreme_sane(const struct extreme_window *w)
 {
-    return w->head >= 0 && w->head < EXTREME_CAP && w->n >= 0 && w->n <= EXTREME_CAP;
+    bool ok = w->head >= 0 && w->head < EXTREME_CAP && w->n >= 0 && w->n <= EXTREME_CAP;
+    for (int i = 0; ok && i < w->n; i++)
+        ok = fabsf(w->value[extreme_slot(w, i)]) <= 1e9f;
+    return ok;
 }
 
 #endif

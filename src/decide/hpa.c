@@ -8,6 +8,7 @@
 #include "decide/capacity_priv.h"
 #include "decide/extreme.h"
 #include "decide/policy_priv.h"
+#include "decide/sane.h"
 
 /* ---- options ------------------------------------------------------------------------------------
  */
@@ -304,7 +305,8 @@ static bool events_sane(const struct hpa_events *e)
 
 static bool sane(const union policy_memory *m)
 {
-    return events_sane(&m->hpa.up) && events_sane(&m->hpa.down) && extreme_sane(&m->hpa.lowest) &&
+    return sane_int(m->hpa.seen_units, -1, CAPACITY_UNITS_LIMIT) && sane_time(m->hpa.seen_us) &&
+           events_sane(&m->hpa.up) && events_sane(&m->hpa.down) && extreme_sane(&m->hpa.lowest) &&
            extreme_sane(&m->hpa.highest);
 }
 

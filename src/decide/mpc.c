@@ -31,6 +31,7 @@
 #include "decide/capacity_priv.h"
 #include "decide/extreme.h"
 #include "decide/policy_priv.h"
+#include "decide/sane.h"
 
 #define O struct mpc_options
 static const struct opt_row rows[] = {
@@ -278,7 +279,12 @@ static void levels(const struct policy_input *in, const union policy_memory *m, 
 
 static bool sane(const union policy_memory *m)
 {
-    return m->mpc.next >= 0 && m->mpc.next < MPC_LEADS && extreme_sane(&m->mpc.highest);
+    const struct mpc_memory *p = &m->mpc;
+    return sane_int(p->next, 0, MPC_LEADS - 1) && sane_int(p->n_steps, 0, 1000000) &&
+           sane_int(p->units, -1, 2 * CAPACITY_UNITS_LIMIT) && sane_floats(&p->level, 1, 1e30f) &&
+           sane_floats(&p->spread2, 1, 1e30f) && sane_floats(p->minute_error, MPC_MINUTES, 1e30f) &&
+           sane_floats(p->minute_spread2, MPC_MINUTES, 1e30f) && sane_floats(p->expected, MPC_LEADS, 1e30f) &&
+           extreme_sane(&p->highest);
 }
 
 const struct policy policy_mpc = {

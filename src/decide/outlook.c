@@ -74,8 +74,8 @@ void outlook_state_init(struct outlook_state *s)
 /* x moves towards v with time constant tau steps, faster while young so that the start is a plain mean. */
 static float follow(float x, float v, float tau, int32_t age)
 {
-    float gain = 1.0f / (tau < (float)age ? tau : (float)age);
-    return x + gain * (v - x);
+    float steps = tau < (float)age ? tau : (float)age, gain = 1.0f / steps;
+    return steps >= 1 ? x + gain * (v - x) : v; /* of steps longer than tau only the newest counts */
 }
 
 void outlook_observe(struct outlook_state *s, const struct capacity_spec *spec,

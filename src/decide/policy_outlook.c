@@ -9,6 +9,7 @@
 #include "decide/capacity_priv.h"
 #include "decide/extreme.h"
 #include "decide/policy_priv.h"
+#include "decide/sane.h"
 
 static const struct opt_row rows[] = {
     OPT_DOUBLE(struct outlook_options, lambda, "lambda", "60", "0.01", "1000000",
@@ -124,6 +125,25 @@ static void levels(const struct policy_input *in, const union policy_memory *mem
     }
 }
 
+static bool sizes_sane(const struct outlook_sizes *s, bool used)
+{
+    bool ok = sane_int(s->n, used, OUTLOOK_SIZES_MAX) && sane_floats(s->above, OUTLOOK_SIZES_MAX, 1);
+    for (int i = 0; ok && i < s->n; i++)
+        ok = sane_int(s->units[i], 0, CAPACITY_UNITS_LIMIT) && sane_int(s->bin[i], 0, OUTLOOK_BINS - 1);
+    return ok;
+}
+
+static bool sane(const union policy_memory *memory)
+{
+    const struct outlook_memory *m = &memory->outlook;
+    const struct outlook_state *s = &m->seen;
+    return sane_bool(&m->ready) && sizes_sane(&m->sizes, m->ready) && extreme_sane(&m->highest) &&
+           m->lambda >= 0 && m->lambda <= 1e12 && sane_floats(m->tail[0], OUTLOOK_WINDOWS * OUTLOOK_BINS, 1) &&
+           sane_floats(s->mean, 4, 1e30f) && sane_floats(s->peak, 2, 1e30f) && sane_floats(&s->spread, 1, 1e30f) &&
+           sane_floats(&s->profile_ratio, 1, 1e30f) && sane_floats(&s->misses, 1, 1) &&
+           sane_int(s->steps, 0, 100000);
+}
+
 const struct policy policy_outlook = {
     .name = "outlook",
     .summary = "learned distribution of demand, newsvendor plan within the guard's rate cap",
@@ -135,4 +155,5 @@ const struct policy policy_outlook = {
     .init = init,
     .propose = propose,
     .levels = levels,
+    .sane = sane,
 };

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "decide/capacity_priv.h"
 #include "decide/policy_priv.h"
+#include "decide/sane.h"
 #include "nn/policy.h"
 
 static const char *const base_names[] = {"none", "mpc", "predictive", "outlook", NULL};
@@ -103,6 +104,11 @@ static void propose(const struct policy_input *in, union policy_memory *m, struc
     out->units = in->units[action];
 }
 
+static bool sane(const union policy_memory *m)
+{
+    return sane_floats(m->ppo.hc, PPO_STATE_MAX, 1e6f);
+}
+
 const struct policy policy_ppo = {
     .name = "ppo",
     .summary = "a network trained in the simulator",
@@ -113,4 +119,5 @@ const struct policy policy_ppo = {
     .validate = validate,
     .init = init,
     .propose = propose,
+    .sane = sane,
 };

@@ -9,6 +9,7 @@
 #include "decide/capacity_priv.h"
 #include "decide/extreme.h"
 #include "decide/policy_priv.h"
+#include "decide/sane.h"
 
 #define O struct queue_options
 static const struct opt_row rows[] = {
@@ -69,7 +70,7 @@ static void propose(const struct policy_input *in, union policy_memory *m, struc
 
 static bool sane(const union policy_memory *m)
 {
-    return extreme_sane(&m->queue.highest);
+    return sane_time(m->queue.active_us) && extreme_sane(&m->queue.highest);
 }
 
 const struct policy policy_queue = {

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "decide/capacity_priv.h"
 #include "decide/policy_priv.h"
+#include "decide/sane.h"
 
 #define O struct threshold_options
 static const struct opt_row rows[] = {
@@ -58,6 +59,11 @@ static void propose(const struct policy_input *in, union policy_memory *m, struc
     out->units = units;
 }
 
+static bool sane(const union policy_memory *m)
+{
+    return sane_time(m->threshold.acted_us);
+}
+
 const struct policy policy_threshold = {
     .name = "threshold",
     .summary = "CPU, GPU or queue over fixed thresholds, as commonly written",
@@ -66,5 +72,6 @@ const struct policy policy_threshold = {
     .ranges = ranges,
     .n_ranges = ARRAY_LEN(ranges),
     .init = init,
+    .sane = sane,
     .propose = propose,
 };

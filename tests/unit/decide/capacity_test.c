@@ -1,5 +1,6 @@
 /* capacity_test.c - the decision as a whole: config, order of the steps, records, copies, packing.
  */
+#include "base/hash.h"
 #include "base/mem.h"
 #include "tests/unit/decide/decide_fixture.h"
 
@@ -399,5 +400,65 @@ TEST(a_packed_state_of_another_kind_is_refused)
         memcpy(bad, buf, n);
         bad[i] ^= 0x40;
         assert_true(capacity_state_unpack(&f.cfg, bad, n, &f.state, &e) != ERR_OK);
+    }
+}
+
+/* Where a packed block holds what: a header of 32 bytes that ends with the hash, then these. */
+#define IN_STATE(member) (32 + offsetof(struct capacity_state, member))
+#define IN_MEMORY(type, member) (32 + offsetof(struct capacity_state, memory) + offsetof(struct type, member))
+
+/* Somebody who can write a file can also write its hash. */
+TEST(values_that_no_state_can_have_are_refused_although_the_hash_fits)
+{
+    static const struct {
+        const char *policy;
+        size_t at;
+        uint32_t value; /* of four bytes */
+    } cases[] = {
+        {"hpa", IN_STATE(base_units), 1u << 20},
+        {"hpa", IN_STATE(candidate), 0x80008000u},
+        {"hpa", IN_STATE(guard.lo), 4000},
+        {"hpa", IN_STATE(guard.hi), 5000},
+        {"hpa", IN_STATE(guard.ready_before), 0x80000000u},
+        {"hpa", IN_STATE(guard.last_out_us) + 4, 0x80000000u},
+        {"hpa", IN_STATE(guard.up.bucket) + 4, 0x7fffffffu},
+        {"hpa", IN_STATE(guard.flap.sum), 7},
+        {"hpa", IN_STATE(sense.ring_next), 0x7fffffffu},
+        {"hpa", IN_STATE(sense.ring), 0x7f800000u},
+        {"hpa", IN_STATE(sense.units_p95), 0x7fffffffu},
+        {"hpa", IN_MEMORY(hpa_memory, up.head), 122},
+        {"hpa", IN_MEMORY(hpa_memory, seen_us) + 4, 0x80000000u},
+        {"threshold", IN_MEMORY(threshold_memory, acted_us) + 4, 0x80000000u},
+        {"queue", IN_MEMORY(queue_memory, active_us) + 4, 0x7fffffffu},
+        {"mpc", IN_MEMORY(mpc_memory, next), MPC_LEADS},
+        {"mpc", IN_MEMORY(mpc_memory, units), 0x7fffffffu},
+        {"mpc", IN_MEMORY(mpc_memory, highest.value), 0x7f7fffffu},
+        {"mpc", IN_MEMORY(mpc_memory, highest.n), 243},
+        {"outlook", IN_MEMORY(outlook_memory, ready), 2},
+        {"outlook", IN_MEMORY(outlook_memory, ready), 1}, /* with no sizes to choose among */
+        {"outlook", IN_MEMORY(outlook_memory, sizes.n), OUTLOOK_SIZES_MAX + 1},
+        {"outlook", IN_MEMORY(outlook_memory, sizes.n), 0xffffffffu},
+        {"outlook", IN_MEMORY(outlook_memory, highest.head), 0xffffffffu},
+        {"outlook", IN_MEMORY(outlook_memory, seen.steps), 0x80000000u},
+        {"outlook", IN_MEMORY(outlook_memory, lambda) + 4, 0xfff00000u},
+        {"outlook", IN_MEMORY(outlook_memory, tail), 0x7f800000u},
+        {"ppo", IN_MEMORY(ppo_memory, hc), 0x7f800000u},
+    };
+    static struct fix f;
+    static unsigned char buf[sizeof(struct capacity_state) + 64];
+    struct err e;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        fix_init(&f, cases[i].policy, true);
+        for (int k = 0; k < 3 && strcmp(cases[i].policy, "outlook") != 0; k++)
+            fix_decide(&f);
+        size_t n = capacity_state_pack_size(&f.cfg);
+        capacity_state_pack(&f.cfg, &f.state, buf);
+        assert_ok(capacity_state_unpack(&f.cfg, buf, n, &f.state, &e), &e);
+        memcpy(buf + cases[i].at, &cases[i].value, sizeof cases[i].value);
+        uint64_t hash = hash_of(buf + 32, n - 32);
+        memcpy(buf + 24, &hash, sizeof hash);
+        enum err_code rc = capacity_state_unpack(&f.cfg, buf, n, &f.state, &e);
+        if (rc != ERR_PARSE || !strstr(e.msg, "out of range"))
+            fail_msg("case %zu: %s", i, rc ? e.msg : "accepted");
     }
 }
