@@ -13,6 +13,7 @@
 
 #include "base/hash.h"
 #include "base/mem.h"
+#include "decide/sane.h"
 #include "nn/net.h"
 #include "train/run.h"
 
@@ -241,15 +242,29 @@ static bool units_sane(const struct capacity_env *env, const struct capsim *sim,
         warming += __builtin_popcountll(g->warming);
     }
     return sim->units_requested == requested && sim->units_warming == warming &&
-           sim->units_failed >= 0 && sim->units_ready >= 0 &&
+           sane_int(sim->units_failed, 0, requested) && sane_int(sim->units_ready, 0, requested) &&
            sim->units_ready + sim->units_failed + warming == requested &&
            v->units_requested == requested && v->units_warming == warming &&
            v->units_ready == sim->units_ready && v->units_failed == sim->units_failed;
 }
 
+/* What decide/ reads beside units and calendar: measurements, ages and the weights of the episode. */
+static bool view_sane(const struct capacity_env *env, const struct lane_core *c)
+{
+    const struct capacity_view *v = &c->view;
+    bool ok = sane_time(v->sample_us) && sane_time(v->warm_oldest_us) && v->budget_units == env->w->sim.spec.units_max &&
+              sane_floats(v->value, FIELD_COUNT, 1e30f) && sane_floats(&v->qps_last, 1, 1e30f) &&
+              sane_floats(&v->foresight_qps, 1, 1e30f) && c->weight_latency >= 0.1 && c->weight_latency <= 10 &&
+              v->weight_latency >= 0.1f && v->weight_latency <= 10 && v->weight_cost >= 0.1f && v->weight_cost <= 10;
+    for (int i = 0; i < CAPACITY_WARM_BINS; i++)
+        ok &= sane_int(v->warm[i], 0, CAPACITY_UNITS_LIMIT);
+    return ok;
+}
+
 static bool queue_sane(const struct capsim *sim)
 {
-    bool ok = sim->backlog >= 0 && sim->backlog < 1e30f;
+    bool ok = sim->backlog >= 0 && sim->backlog < 1e30f && sane_time(sim->sample_us) &&
+              sane_floats(sim->ring[0], CAPSIM_WINDOW * CAPSIM_V_COUNT, 1e30f);
     for (int i = 0; i < CAPSIM_TIMEOUT_STEPS_MAX; i++)
         ok &= sim->past_arrivals[i] >= 0 && sim->past_arrivals[i] < 1e30f;
     return ok;
@@ -286,7 +301,7 @@ static enum err_code load_lane(struct capacity_env *env, int i, const unsigned c
     size_t n_sim = capsim_bytes(&env->w->sim);
     memcpy(&l->core, p, sizeof l->core);
     memcpy(l->sim, p + sizeof l->core, n_sim);
-    if (!core_sane(env, &l->core, l->sim) ||
+    if (!core_sane(env, &l->core, l->sim) || !view_sane(env, &l->core) ||
         !sim_sane(env, env->chance[l->core.chance], l->sim, &l->core.view, fresh))
         return err_set(e, ERR_PARSE, "environment state of lane %d is damaged", i);
     enum err_code rc = capacity_state_unpack(l->cfg, p + sizeof l->core + n_sim,

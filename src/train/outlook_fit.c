@@ -57,11 +57,12 @@ static void table_fini(struct table *t)
 static enum err_code table_alloc(struct table *t, const struct world *w, struct err *e)
 {
     *t = (struct table){.barred = w->barred};
-    for (int i = 0; i <= OUTLOOK_WINDOWS; i++)
-        t->edge[i] = (int32_t)(outlook_edge_s[i] * US_PER_S / w->sim.spec.step_us);
+    int64_t step_us = w->sim.spec.step_us;
+    for (int i = 0; i <= OUTLOOK_WINDOWS; i++) /* rounded up: no window is empty, not even at steps of 5 min */
+        t->edge[i] = (int32_t)((outlook_edge_s[i] * US_PER_S + step_us - 1) / step_us);
     t->n = w->train_end - t->edge[OUTLOOK_WINDOWS] - 1;
     if (t->n < 2 * world_steps_per_day(w))
-        return err_set(e, ERR_RANGE, "the training part has %.1f days; an outlook needs at least 2",
+        return err_set(e, ERR_RANGE, "the training part has %.1f days; an outlook needs 2 and the half hour that it looks ahead",
                        (double)w->train_end / world_steps_per_day(w));
     t->features = try_zero_aligned((size_t)t->n, OUTLOOK_FEATURES * sizeof(float));
     t->level = try_zero((size_t)t->n, sizeof(float));
@@ -289,7 +290,7 @@ enum err_code outlook_fit(const struct world *w, struct chance *const *chance, i
         return err_set(e, ERR_RANGE, "outlook: %d seeds, batch %d, %lld samples", n, o->batch,
                        (long long)o->samples);
     if (w->train_end < 2 * world_steps_per_day(w))
-        return err_set(e, ERR_RANGE, "the training part has %.1f days; an outlook needs at least 2",
+        return err_set(e, ERR_RANGE, "the training part has %.1f days; an outlook needs at least 2.1",
                        (double)w->train_end / world_steps_per_day(w));
     fit_init(&f);
     parallel_for(pool, CANDIDATES, fit_shard, &f);

@@ -221,3 +221,25 @@ TEST(a_training_part_without_usable_steps_is_an_error_not_a_hang)
     mem_free(demand);
     fixture_free(f);
 }
+
+/* The first window, 210 s, is shorter than one such step. */
+TEST(steps_of_five_minutes_leave_no_window_empty)
+{
+    enum { STEPS_PER_DAY = 288, ALL = 5 * STEPS_PER_DAY };
+    struct err e;
+    struct fit_fixture *f = fixture_new(DAYS);
+    float *demand = mem_zero(ALL, sizeof *demand);
+    for (int i = 0; i < ALL; i++)
+        demand[i] = i % 12 == 4 ? 600 : 200;
+    f->sc.step_us = 300 * US_PER_S;
+    chance_free(f->chance[0]);
+    chance_free(f->chance[1]);
+    world_free(f->w);
+    f->w = world_of(&f->sc, demand, NULL, ALL);
+    assert_ok(chance_new_many(f->w, 1, 2, NULL, f->chance, &e), &e);
+    f->o.samples = 4000;
+    assert_ok(fit(f, NULL, &e), &e);
+    assert_true(isfinite(f->report.valid_nats));
+    mem_free(demand);
+    fixture_free(f);
+}
