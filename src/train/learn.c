@@ -34,6 +34,8 @@ struct learn {
     float bias[CAPACITY_ACTIONS]; /* of the first policy */
     double reversals_max;         /* a day; calibrated policies keep to it */
     int64_t started_us, started_steps;
+    int64_t seen_steps;           /* at the last iteration, with the cost summed until then */
+    double seen_cost;
 };
 
 static void tell(const struct learn *l, const char *stage, int64_t done, int64_t total)
@@ -239,28 +241,36 @@ static enum err_code find_interrupted(struct learn *l, struct err *e)
 
 /* ---- ppo -------------------------------------------------------------------------------------- */
 
+/* Cost per hour of the steps since the last iteration, from the cost term alone: the reward holds churn and shaping too. */
+static double recent_cost_usd_h(struct learn *l, int64_t steps)
+{
+    double sum = capacity_env_terms(l->env).cost, beta = reward_weights_of((enum reward_preset)l->o->objective).beta;
+    double cost = l->seen_steps >= 0 && steps > l->seen_steps
+                      ? -(sum - l->seen_cost) / (double)(steps - l->seen_steps) / beta * l->w->price_ref_usd_h : NAN;
+    l->seen_cost = sum;
+    l->seen_steps = steps;
+    return cost;
+}
+
 static bool on_iteration(void *ctx, const struct ppo_stats *s)
 {
     struct learn *l = ctx;
-    const struct world *w = l->w;
-    double cost = s->mean_reward;
     struct learn_report *r = l->report;
+    double cost = recent_cost_usd_h(l, s->steps);
+    int every = (int)(l->o->steps / (l->o->lanes * LANE_STEPS) / LEARN_CURVE_MAX) + 1;
     r->steps = s->steps;
     if (l->started_steps < 0)
         l->started_steps = s->steps - l->o->lanes * LANE_STEPS;
     r->steps_per_s = (double)(s->steps - l->started_steps) / (1e-6 * (double)(clock_mono_us() - l->started_us) + 1e-9);
-    int every = (int)(l->o->steps / (l->o->lanes * LANE_STEPS) / LEARN_CURVE_MAX) + 1;
-    (void)w;
     if (s->iteration % every == 0 && r->n_curve < LEARN_CURVE_MAX) {
         r->curve_steps[r->n_curve] = (double)s->steps;
-        r->curve_cost_usd_h[r->n_curve] = -cost * w->price_ref_usd_h;
+        r->curve_cost_usd_h[r->n_curve] = cost;
         r->curve_misses[r->n_curve++] = s->mean_cost;
     }
     if (l->hook)
         l->hook(l->ctx, &(struct learn_progress){.stage = "ppo", .done = s->steps, .total = l->o->steps,
-                                                 .cost_usd_h = -cost * w->price_ref_usd_h,
-                                                 .violation_frac = s->mean_cost, .lambda = s->lambda,
-                                                 .entropy = s->entropy, .kl = s->kl});
+                                                 .cost_usd_h = cost, .violation_frac = s->mean_cost,
+                                                 .lambda = s->lambda, .entropy = s->entropy, .kl = s->kl});
     return !signal_stop();
 }
 
@@ -327,6 +337,8 @@ static enum err_code train_ppo(struct learn *l, struct err *e)
         rc = ppo_load(l->ppo, l->path, NULL, 0, e);
     l->started_us = clock_mono_us();
     l->started_steps = -1;
+    l->seen_cost = capacity_env_terms(l->env).cost;
+    l->seen_steps = -1; /* the first rollout is not among the steps, nor are those of a run resumed */
     if (!rc)
         rc = ppo_train(l->ppo, on_iteration, l, e);
     if (!rc)
