@@ -40,7 +40,9 @@ enum err_code err_wrap(struct err *e, const char *fmt, ...)
     va_start(ap, fmt);
     int n = vsnprintf(e->msg, sizeof e->msg, fmt, ap);
     va_end(ap);
-    if (n >= 0 && (size_t)n < sizeof e->msg)
+    if (n > 0 && (size_t)n < sizeof e->msg && strncmp(inner, e->msg, (size_t)n) == 0 && inner[n] == ':')
+        memcpy(e->msg, inner, sizeof inner); /* it says so already */
+    else if (n >= 0 && (size_t)n < sizeof e->msg)
         (void)snprintf(e->msg + n, sizeof e->msg - (size_t)n, ": %.*s", (int)(sizeof e->msg) - n, inner);
     return e->code;
 }

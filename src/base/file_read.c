@@ -178,7 +178,7 @@ static enum err_code map_fd(int fd, const char *path, size_t cap, struct file_ma
 enum err_code file_map_open(const char *path, size_t cap, struct file_map *out, struct err *e)
 {
     *out = (struct file_map){0};
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe is refused, not waited for */
     if (fd < 0)
         return err_sys(e, errno, "open %s", path);
     enum err_code rc = map_fd(fd, path, cap, out, e);

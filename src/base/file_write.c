@@ -1,8 +1,10 @@
 /* file_write.c - atomic writes and path helpers.
  *
- * Temporary names are "<path>.tmp-<pid>-<n>", opened O_EXCL in the folder of the target, so the
- * rename never crosses a file system.  The target keeps its mode; a new file gets 0644 under umask.
- * A symbolic link stays, its target is replaced.  A device or pipe is written in place. */
+ * The new file has no name while it is written (O_TMPFILE), so a process that is killed leaves nothing behind.  It gets
+ * one, ".sluice-<pid>-<n>" in the folder of the target, just before the rename, which so never crosses a file system.
+ * Where the file system or a missing /proc forbids that, it has this name from the start (O_EXCL).  The target keeps
+ * its mode; a new file gets 0644 under umask.  A symbolic link stays, its target is replaced.  A device or pipe is
+ * written in place. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -42,6 +44,46 @@ static enum err_code open_in_place(struct file_writer *w, struct err *e)
     return w->fd < 0 ? err_sys(e, errno, "write %s", w->path) : ERR_OK;
 }
 
+static void fd_name(int fd, char out[32])
+{
+    (void)snprintf(out, 32, "/proc/self/fd/%d", fd);
+}
+
+/* False: not here, take a named one. */
+static bool open_unnamed(struct file_writer *w)
+{
+    char name[32];
+    w->fd = open(w->dir, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0644);
+    fd_name(w->fd, name);
+    if (w->fd < 0 || access(name, F_OK) == 0)
+        return w->fd >= 0;
+    (void)close(w->fd);
+    w->fd = -1;
+    return false;
+}
+
+/* Makes the temporary name, or gives it to the open file.  0, or errno with w->tmp empty. */
+static int take_name(struct file_writer *w)
+{
+    char unnamed[32];
+    size_t size = strlen(w->dir) + 48;
+    bool open_it = w->fd < 0;
+    fd_name(w->fd, unnamed);
+    w->tmp = mem_zero(size, 1);
+    for (int i = 0; i < TRIES; i++) {
+        (void)snprintf(w->tmp, size, "%s/.sluice-%ld-%d", w->dir, (long)getpid(), i);
+        if (open_it)
+            w->fd = open(w->tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+        if (open_it ? w->fd >= 0 : linkat(AT_FDCWD, unnamed, AT_FDCWD, w->tmp, AT_SYMLINK_FOLLOW) == 0)
+            return 0;
+        if (errno != EEXIST)
+            break;
+    }
+    int sys = errno;
+    w->tmp[0] = '\0'; /* not ours to unlink */
+    return sys;
+}
+
 static enum err_code open_tmp(struct file_writer *w, struct err *e)
 {
     struct stat st;
@@ -50,19 +92,9 @@ static enum err_code open_tmp(struct file_writer *w, struct err *e)
         return err_sys(e, EISDIR, "write %s", w->path);
     if (exists && !S_ISREG(st.st_mode))
         return open_in_place(w, e);
-    size_t size = strlen(w->path) + 48;
-    w->tmp = mem_zero(size, 1);
-    for (int i = 0; i < TRIES && w->fd < 0; i++) {
-        (void)snprintf(w->tmp, size, "%s.tmp-%ld-%d", w->path, (long)getpid(), i);
-        w->fd = open(w->tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-        if (w->fd < 0 && errno != EEXIST)
-            break;
-    }
-    if (w->fd < 0) {
-        int sys = errno;
-        w->tmp[0] = '\0'; /* not ours to unlink */
+    int sys = open_unnamed(w) ? 0 : take_name(w);
+    if (sys)
         return err_sys(e, sys, "write %s: create a file in %s", w->path, w->dir);
-    }
     if (exists && fchmod(w->fd, st.st_mode & 07777) != 0)
         return err_sys(e, errno, "write %s: keep its mode", w->path);
     return ERR_OK;
@@ -115,7 +147,9 @@ enum err_code file_writer_commit(struct file_writer *w, struct err *e)
     ASSERT(!w->committed && w->fd >= 0);
     if (!w->in_place && fsync(w->fd) != 0)
         return err_sys(e, errno, "write %s: flush", w->path);
-    int fd = w->fd;
+    int sys = w->in_place || w->tmp ? 0 : take_name(w), fd = w->fd;
+    if (sys)
+        return err_sys(e, sys, "write %s: name it in %s", w->path, w->dir);
     w->fd = -1;
     if (close(fd) != 0)
         return err_sys(e, errno, "write %s: close", w->path);

@@ -13,6 +13,8 @@ TEST(error_text_reads_outermost_first_and_keeps_its_code)
     assert_int_equal(err_wrap(&e, "line %d", 41), ERR_RANGE);
     assert_int_equal(err_wrap(&e, "trace %s", "a.csv"), ERR_RANGE);
     assert_string_equal(e.msg, "trace a.csv: line 41: gpus: 900 is above 512");
+    assert_int_equal(err_wrap(&e, "trace %s", "a.csv"), ERR_RANGE); /* said already */
+    assert_string_equal(e.msg, "trace a.csv: line 41: gpus: 900 is above 512");
     assert_int_equal(err_sys(&e, ENOENT, "open %s", "x"), ERR_IO);
     assert_int_equal(e.sys, ENOENT);
     assert_string_equal(e.msg, "open x: No such file or directory");

@@ -285,6 +285,9 @@ TEST(maps_show_the_bytes_and_respect_the_cap)
     assert_ok(file_map_open(tmp("map"), 5, &map, &e), &e);
     assert_null(map.p);
     file_map_close(&map);
+    assert_int_equal(mkfifo(tmp("map_pipe"), 0600), 0); /* never waited for */
+    assert_err(file_map_open(tmp("map_pipe"), 4, &map, &e), ERR_IO, &e, "not a regular file");
+    assert_err(file_map_open(test_tmp_dir(), 4, &map, &e), ERR_IO, &e, "not a regular file");
 }
 
 static void assert_content(const char *path, const char *want)
@@ -340,6 +343,41 @@ TEST(abandoned_writes_leave_the_old_file_and_nothing_else)
     assert_content(path, "old");
     assert_int_equal(files_in(dir), 1);
     file_writer_close(NULL);
+}
+
+TEST(a_killed_writer_leaves_the_old_file_and_nothing_else)
+{
+    struct err e;
+    const char *dir = tmp("killed");
+    assert_ok(file_make_dirs(dir, &e), &e);
+    const char *path = test_path("%s/a", dir);
+    assert_ok(file_write(path, "old", 3, &e), &e);
+    int fd = open(dir, O_TMPFILE | O_WRONLY, 0600);
+    if (fd < 0)
+        skip(); /* this file system has no files without a name */
+    (void)close(fd);
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct file_writer *w;
+        if (file_writer_open(path, &w, &e) || file_writer_write(w, "new", 3, &e))
+            _exit(1);
+        (void)raise(SIGKILL);
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status));
+    assert_content(path, "old");
+    assert_int_equal(files_in(dir), 1);
+}
+
+TEST(names_as_long_as_the_file_system_allows_are_written)
+{
+    struct err e;
+    char name[256];
+    memset(name, 'n', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    assert_ok(file_write(test_path("%s/%s", test_tmp_dir(), name), "x", 1, &e), &e);
+    assert_content(test_path("%s/%s", test_tmp_dir(), name), "x");
 }
 
 /* A disk with room for 4 kB, seen from a child process: the limit on file sizes gives EFBIG. */
