@@ -60,12 +60,9 @@ static void put_summary(const struct calibration *k, double slo_ms, struct buf *
 
 static bool is_history(const char *path)
 {
-    unsigned char head[64];
-    FILE *f = fopen(path, "rb");
-    size_t n = f ? fread(head, 1, sizeof head, f) : 0;
-    if (f)
-        (void)fclose(f);
-    return history_is_file(head, n);
+    unsigned char head[CLI_HEAD];
+    size_t n;
+    return !cli_head(path, head, &n, NULL) && history_is_file(head, n);
 }
 
 static enum err_code run(struct cli_ctx *c, struct err *e)

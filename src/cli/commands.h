@@ -29,6 +29,10 @@ void cli_world_close(struct cli_world *w); /* safe on a zeroed one */
 /* A policy named on the command line.  Errors: ERR_USAGE whatever is wrong with the name. */
 NODISCARD enum err_code cli_contender(const char *text, struct contender *out, struct err *e);
 
+/* The first bytes of a regular file, to tell what it is; a pipe would lose them. */
+enum { CLI_HEAD = 64 };
+NODISCARD enum err_code cli_head(const char *path, unsigned char head[CLI_HEAD], size_t *n, struct err *e);
+
 /* Whether tables on this output may carry colour. */
 bool cli_colour(const struct cli_ctx *c);
 /* Writes the buffer to -o or stdout and releases it. */

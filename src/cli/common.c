@@ -1,5 +1,7 @@
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/mem.h"
 #include "cli/commands.h"
@@ -36,6 +38,22 @@ enum err_code cli_contender(const char *text, struct contender *out, struct err 
         return ERR_OK;
     e->code = ERR_USAGE;
     return ERR_USAGE;
+}
+
+enum err_code cli_head(const char *path, unsigned char head[CLI_HEAD], size_t *n, struct err *e)
+{
+    struct stat st;
+    *n = 0;
+    if (stat(path, &st) != 0)
+        return err_sys(e, errno, "open %s", path);
+    if (!S_ISREG(st.st_mode))
+        return err_set(e, ERR_IO, "open %s: not a regular file", path);
+    FILE *f = fopen(path, "rb");
+    if (!f)
+        return err_sys(e, errno, "open %s", path);
+    *n = fread(head, 1, CLI_HEAD, f);
+    (void)fclose(f);
+    return ERR_OK;
 }
 
 bool cli_colour(const struct cli_ctx *c)

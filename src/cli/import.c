@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/utf8.h"
 #include "cli/commands.h"
 #include "history/file.h"
 #include "history/import.h"
@@ -20,6 +21,7 @@ static enum err_code run(struct cli_ctx *c, struct err *e)
         report_json(report, &w, NULL);
     } else if (!rc) {
         report_text(report, &text);
+        utf8_make_plain(text.p);
     }
     if (!rc && c->verbosity >= 0)
         (void)fwrite(text.p, 1, text.n, stdout);

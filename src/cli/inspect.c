@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/tz.h"
+#include "base/utf8.h"
 #include "cli/commands.h"
 #include "decide/observation.h"
 #include "history/file.h"
@@ -26,6 +27,7 @@ static enum err_code inspect_history(struct cli_ctx *c, const char *path, struct
         inspect_json(in, &h, report, &w, NULL);
     } else if (!rc) {
         inspect_text(in, &h, report, &text);
+        utf8_make_plain(text.p);
     }
     history_close(&h);
     mem_free(in);
@@ -101,6 +103,7 @@ static enum err_code inspect_policy(struct cli_ctx *c, const char *path, struct 
     } else {
         for (int i = 0; i < st_meta_count(f); i++)
             meta_text(&text, st_meta_at(f, i));
+        utf8_make_plain(text.p);
         buf_fmt(&text, "%-28s %d\n", "tensors", st_count(f));
         if (net)
             norm_text(&text, nn_policy_norm(net));
@@ -113,12 +116,11 @@ static enum err_code inspect_policy(struct cli_ctx *c, const char *path, struct 
 static enum err_code run(struct cli_ctx *c, struct err *e)
 {
     const char *path = c->args[0];
-    unsigned char head[64];
-    FILE *f = fopen(path, "rb");
-    if (!f)
-        return err_sys(e, errno, "open %s", path);
-    size_t n = fread(head, 1, sizeof head, f);
-    (void)fclose(f);
+    unsigned char head[CLI_HEAD];
+    size_t n;
+    enum err_code rc = cli_head(path, head, &n, e);
+    if (rc)
+        return rc;
     if (history_is_file(head, n))
         return inspect_history(c, path, e);
     if (n >= 9 && head[8] == '{')

@@ -3,11 +3,15 @@
 #include <math.h>
 
 #include "base/mem.h"
+#include "base/signal.h"
 #include "forecast/forecaster.h"
 
 static const double PRESENT_SHARE = 0.6;
 static const int64_t MAX_STEP_US = 15 * US_PER_MIN;
-enum { MAX_POINTS = 50 * 366 * FORECAST_POINTS_PER_DAY }; /* 50 years */
+enum {
+    MAX_POINTS = 50 * 366 * FORECAST_POINTS_PER_DAY, /* 50 years */
+    SIGNAL_POINTS = 1024,                            /* between looks at Ctrl-C */
+};
 
 static int64_t floor_to_point(int64_t t)
 {
@@ -107,11 +111,11 @@ enum err_code forecast_series_push(struct forecaster *f, const struct forecast_s
     for (int64_t i = from; i < to; i++) {
         int64_t t = s->start_us + i * FORECAST_POINT_US;
         struct calendar_point at = calendar_at(cal, t);
-        enum err_code rc = forecast_push(f, t, s->y[i], &at, e);
-        if (rc) {
-            err_wrap(e, "point %lld", (long long)i);
-            return rc;
-        }
+        enum err_code rc = i % SIGNAL_POINTS == 0 ? signal_check(e) : ERR_OK;
+        if (!rc)
+            rc = forecast_push(f, t, s->y[i], &at, e);
+        if (rc)
+            return rc == ERR_INTERRUPTED ? rc : err_wrap(e, "point %lld", (long long)i);
     }
     return ERR_OK;
 }

@@ -310,11 +310,16 @@ enum err_code import_column(const struct csv_cell *head, size_t n, bool named, c
 {
     uint64_t number;
     char columns[300];
-    for (size_t i = 0; i < n && named; i++)
+    size_t found = 0;
+    for (size_t i = n; i-- > 0 && named;)
         if (csv_cell_is(head[i], name)) {
             *index = i;
-            return ERR_OK;
+            found++;
         }
+    if (found > 1)
+        return err_set(e, ERR_INVAL, "%zu columns are called \"%.60s\": name one by its number, from 1", found, name);
+    if (found == 1)
+        return ERR_OK;
     if (num_u64(name, strlen(name), &number) && number >= 1 && number <= n) {
         *index = (size_t)number - 1;
         return ERR_OK;

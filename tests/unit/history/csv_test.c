@@ -485,6 +485,8 @@ static const struct bad_case bad[] = {
      "t,v\n0,\"1\n60,2\n",
      ERR_PARSE,
      "opened at line 2 is not closed"},
+    {"a column whose name comes twice", {"qps=v"}, "time,v,v\n0,1,2\n60,1,2\n", ERR_INVAL,
+     "2 columns are called \"v\": name one by its number"},
     {"times longer apart than a file can hold", {"qps=v"}, "time,v\n0,5\n4000000000,6\n", ERR_RANGE,
      "4000000000s apart, at most 366d"},
     {"row numbers without a step", {"time_format=row", "qps=v"}, "v\n1\n", ERR_USAGE, "needs step"},

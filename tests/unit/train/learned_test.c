@@ -298,6 +298,11 @@ TEST(a_policy_trained_on_the_days_to_be_tested_is_refused)
     assert_err(contender_config(&c, early, &l, cfg, &e), ERR_MISMATCH, &e,
                "was trained on days that are tested");
     learned_fini(&l);
+    mem_free(f->sc.name);
+    f->sc.name = mem_strdup("renamed"); /* another name does not make other days of the same demand */
+    assert_err(contender_config(&c, early, &l, cfg, &e), ERR_MISMATCH, &e,
+               "was trained on days that are tested");
+    learned_fini(&l);
     world_free(early);
     mem_free(demand);
     mem_free(cfg);
