@@ -334,7 +334,7 @@ static enum err_code find_bounds(const struct world *w, struct thread_pool *pool
     enum err_code rc = ERR_OK;
     r->n_bound_points = ARRAY_LEN(share);
     for (size_t i = 0; i < r->n_bound_points; i++)
-        r->bound_limits[i] = share[i] * w->scenario->service.slo_violation_max;
+        r->bound_limits[i] = fmin(1, share[i] * w->scenario->service.slo_violation_max);
     r->oracle = mem_zero(n, sizeof *r->oracle);
     r->oracle_plan = mem_zero(n, sizeof *r->oracle_plan);
     struct bound_task b = {.w = w, .ticker = ticker, .r = r, .cost = mem_zero(n * r->n_bound_points, sizeof(double)),

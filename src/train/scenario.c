@@ -52,7 +52,7 @@ static const struct opt_row chance_rows[] = {
     OPT_ENUM(struct scenario_chance, start, "start", "uniform", start_names,
              "distribution of start-up times between start_min and start_max (lognormal: 5 and 95 %)"),
     OPT_DURATION(struct scenario_chance, start_min_us, "start_min", "2min", "0s", "2h", "shortest start-up"),
-    OPT_DURATION(struct scenario_chance, start_max_us, "start_max", "3min", "0s", "2h", "longest start-up"),
+    OPT_DURATION(struct scenario_chance, start_max_us, "start_max", "3min", "1s", "2h", "longest start-up"),
     OPT_DOUBLE(struct scenario_chance, unavailable_frac, "unavailable_frac", "0.01", "0", "0.49",
                "fraction of time a unit is failed"),
     OPT_DURATION(struct scenario_chance, repair_us, "repair", "10min", "15s", "4h", "length of a failure"),

@@ -158,6 +158,8 @@ TEST(rules_over_several_keys_are_checked)
         {"name: s\ngenerator: {kind: diurnal}\n"
          "chance: {faults: [{kind: metrics-gone, from: 2h, to: 2h}]}\n",
          "chance.faults[0]: ends before it begins", ERR_RANGE},
+        {"name: s\ngenerator: {kind: diurnal}\nchance: {start_min: 0s, start_max: 0s}\n",
+         "chance.start_max: 0s: below 1s", ERR_RANGE},
         {"name: ''\ngenerator: {kind: diurnal}\n", "name: 0 bytes", ERR_RANGE},
         {"name: 1234567890123456789012345678901234567890123456789012345678901\n"
          "generator: {kind: diurnal}\n",

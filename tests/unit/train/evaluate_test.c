@@ -1,0 +1,58 @@
+/* evaluate_test.c - a comparison as a whole: what it refuses before it works, and targets at the edge. */
+#include "tests/unit/train/world_fixture.h"
+#include "train/evaluate.h"
+
+static enum err_code evaluate(const struct world *w, const char *const *policies, size_t n, bool bounds,
+                              struct evaluate_result **r, struct err *e)
+{
+    const struct evaluate_opts o = {.n_seeds = 1, .bounds = bounds, .policies = policies, .n_policies = n, .seed = 1};
+    struct thread_pool *pool;
+    *r = NULL;
+    assert_ok(thread_pool_new(1, &pool, e), e);
+    enum err_code rc = evaluate_run(w, &o, pool, NULL, NULL, r, e);
+    thread_pool_free(pool);
+    return rc;
+}
+
+TEST(a_target_that_half_of_the_steps_may_miss_still_has_its_bounds)
+{
+    static const char *const policies[] = {"static", "oracle"};
+    struct scenario sc;
+    struct evaluate_result *r;
+    struct err e;
+    small_scenario(&sc);
+    sc.service.slo_violation_max = sc.service.tune_violation_max = 0.5;
+    struct world *w = wave_world(&sc, 2, 6);
+    assert_ok(evaluate(w, policies, ARRAY_LEN(policies), true, &r, &e), &e);
+    assert_int_equal(r->n_shown, 2);
+    for (size_t i = 0; i < r->n_bound_points; i++) {
+        assert_in_range((uint64_t)(1e6 * r->bound_limits[i]), 1, 1000000);
+        assert_true(isfinite(r->bound_cost[i]) && r->bound_cost[i] >= 0);
+    }
+    evaluate_free(r);
+    world_free(w);
+    scenario_fini(&sc);
+}
+
+TEST(mistakes_are_told_before_any_work)
+{
+    static const struct {
+        const char *policy, *what;
+        enum err_code code;
+    } cases[] = {
+        {"oracle", "needs the bounds", ERR_USAGE},
+        {"nobody", "\"nobody\" is unknown", ERR_MISSING},
+        {"/nonexistent/p.safetensors", "No such file", ERR_IO},
+    };
+    struct scenario sc;
+    small_scenario(&sc);
+    struct world *w = wave_world(&sc, 1, 6);
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct evaluate_result *r;
+        struct err e;
+        assert_err(evaluate(w, &cases[i].policy, 1, false, &r, &e), cases[i].code, &e, cases[i].what);
+        evaluate_free(r);
+    }
+    world_free(w);
+    scenario_fini(&sc);
+}
