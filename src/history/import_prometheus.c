@@ -134,9 +134,9 @@ static enum err_code series_of(struct job *j, enum field f, const struct json *l
     buf_clear(&j->key);
     buf_str(&j->key, field_get(f)->name);
     write_labels(labels, &j->key);
-    enum err_code rc = buf_check(&j->key, e);
-    if (!rc)
-        rc = intern_id(j->keys, j->key.p, j->key.n, &id, e);
+    if (buf_check(&j->key, NULL))
+        return err_set(e, ERR_LIMIT, "the labels of a series take more than %zu bytes", j->key.cap);
+    enum err_code rc = intern_id(j->keys, j->key.p, j->key.n, &id, e);
     if (rc)
         return rc;
     *series = id;
