@@ -1,8 +1,22 @@
 #include "base/err.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { PREFIX_MAX = 4608 }; /* a path of PATH_MAX and a few words */
+
+/* Writes what stands before a cause; it may fill half of the room.  Of a longer text, such as a path, the end tells
+ * more.  Returns the bytes used. */
+static size_t put_prefix(struct err *e, const char *text)
+{
+    const size_t most = sizeof e->msg / 2;
+    size_t n = strlen(text);
+    bool cut = n > most;
+    int used = snprintf(e->msg, sizeof e->msg, "%s%s", cut ? "..." : "", cut ? text + n - (most - 3) : text);
+    return used > 0 ? (size_t)used : 0;
+}
 
 void err_set_text(struct err *e, enum err_code code, const char *fmt, ...)
 {
@@ -20,30 +34,32 @@ void err_sys_text(struct err *e, int sys, const char *fmt, ...)
 {
     if (!e)
         return;
+    char prefix[PREFIX_MAX];
     va_list ap;
     va_start(ap, fmt);
     e->code = ERR_IO;
     e->sys = sys;
-    int n = vsnprintf(e->msg, sizeof e->msg, fmt, ap);
+    (void)vsnprintf(prefix, sizeof prefix, fmt, ap);
     va_end(ap);
-    if (n >= 0 && (size_t)n < sizeof e->msg)
-        (void)snprintf(e->msg + n, sizeof e->msg - (size_t)n, ": %s", strerror(sys));
+    size_t used = put_prefix(e, prefix);
+    (void)snprintf(e->msg + used, sizeof e->msg - used, ": %s", strerror(sys));
 }
 
 enum err_code err_wrap(struct err *e, const char *fmt, ...)
 {
     if (!e)
         return ERR_INVAL;
-    char inner[sizeof e->msg];
+    char inner[sizeof e->msg], prefix[PREFIX_MAX];
     memcpy(inner, e->msg, sizeof inner);
     va_list ap;
     va_start(ap, fmt);
-    int n = vsnprintf(e->msg, sizeof e->msg, fmt, ap);
+    (void)vsnprintf(prefix, sizeof prefix, fmt, ap);
     va_end(ap);
-    if (n > 0 && (size_t)n < sizeof e->msg && strncmp(inner, e->msg, (size_t)n) == 0 && inner[n] == ':')
-        memcpy(e->msg, inner, sizeof inner); /* it says so already */
-    else if (n >= 0 && (size_t)n < sizeof e->msg)
-        (void)snprintf(e->msg + n, sizeof e->msg - (size_t)n, ": %.*s", (int)(sizeof e->msg) - n, inner);
+    size_t n = strlen(prefix);
+    if (n > 0 && n < sizeof inner && strncmp(inner, prefix, n) == 0 && inner[n] == ':')
+        return e->code; /* it says so already */
+    size_t used = put_prefix(e, prefix);
+    (void)snprintf(e->msg + used, sizeof e->msg - used, ": %.*s", (int)(sizeof e->msg - used), inner);
     return e->code;
 }
 

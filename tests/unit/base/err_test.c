@@ -27,10 +27,16 @@ TEST(error_text_longer_than_its_room_is_cut_not_overrun)
     memset(text, 'x', sizeof text - 1);
     text[sizeof text - 1] = '\0';
     assert_int_equal(err_set(&e, ERR_PARSE, "%s", text), ERR_PARSE);
-    assert_int_equal(err_wrap(&e, "a"), ERR_PARSE);
-    assert_int_equal(err_wrap(&e, "%s", text), ERR_PARSE);
     assert_int_equal(strlen(e.msg), sizeof e.msg - 1);
-    assert_int_equal(err_sys(&e, EIO, "%s", text), ERR_IO);
+    assert_int_equal(err_wrap(&e, "a"), ERR_PARSE);
+    assert_int_equal(strlen(e.msg), sizeof e.msg - 1);
+    /* a long path must not hide what is wrong with it */
+    text[sizeof text - 2] = 'z';
+    assert_int_equal(err_sys(&e, EIO, "open %s", text), ERR_IO);
+    assert_non_null(strstr(e.msg, "xz: Input/output error"));
+    assert_int_equal(err_wrap(&e, "policy %s", text), ERR_IO);
+    assert_memory_equal(e.msg, "...xxx", 6);
+    assert_non_null(strstr(e.msg, "xz: ...xxx"));
     assert_int_equal(strlen(e.msg), sizeof e.msg - 1);
 }
 
