@@ -250,6 +250,9 @@ static double pchip_at(const double *x, const double *y, const double *d, int n,
            y[i + 1] * (3 * t2 - 2 * t3) + h * d[i + 1] * (t3 - t2);
 }
 
+/* Far beyond any service, and far from where single precision ends. */
+static const double CURVE_LOAD_MAX = 1e9, CURVE_LOAD_LEAST = 1e-6, CURVE_MS_MAX = 1e9;
+
 static enum err_code check_curve(const struct latency_point *p, int n, double unit_qps,
                                  struct err *e)
 {
@@ -258,7 +261,8 @@ static enum err_code check_curve(const struct latency_point *p, int n, double un
                        LATENCY_POINTS_MAX);
     for (int i = 0; i < n; i++) {
         if (!isfinite(p[i].load_per_unit) || !isfinite(p[i].p50_ms) || !isfinite(p[i].p99_ms) ||
-            p[i].load_per_unit < 0 || p[i].p50_ms <= 0 || p[i].p99_ms < p[i].p50_ms)
+            p[i].load_per_unit < 0 || p[i].load_per_unit > CURVE_LOAD_MAX || p[i].p50_ms <= 0 ||
+            p[i].p99_ms < p[i].p50_ms || p[i].p99_ms > CURVE_MS_MAX)
             return err_set(e, ERR_INVAL,
                            "latency curve: point %d (load %g, p50 %g ms, p99 %g ms) is not valid",
                            i + 1, p[i].load_per_unit, p[i].p50_ms, p[i].p99_ms);
@@ -276,7 +280,7 @@ static enum err_code check_curve(const struct latency_point *p, int n, double un
         top50 = fmax(top50, p[i].p50_ms);
         top99 = fmax(top99, p[i].p99_ms);
     }
-    if (!isfinite(unit_qps) || unit_qps <= 0 || unit_qps > p[n - 1].load_per_unit * (1 + 1e-9))
+    if (!isfinite(unit_qps) || unit_qps < CURVE_LOAD_LEAST || unit_qps > p[n - 1].load_per_unit * (1 + 1e-9))
         return err_set(e, ERR_INVAL,
                        "latency curve: unit_qps %g is outside 0..%g, the largest measured load",
                        unit_qps, p[n - 1].load_per_unit);

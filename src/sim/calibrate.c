@@ -95,7 +95,8 @@ enum err_code calibrate_load_test(const struct latency_point *points, int n, dou
     struct latency_point p[LATENCY_POINTS_MAX];
     for (int i = 0; i < n; i++) {
         p[i] = points[i];
-        if (!isfinite(p[i].load_per_unit) || p[i].load_per_unit < 0 || !isfinite(p[i].p99_ms))
+        if (!isfinite(p[i].load_per_unit) || p[i].load_per_unit < 0 || p[i].load_per_unit > 1e9 ||
+            !isfinite(p[i].p99_ms))
             return err_set(e, ERR_INVAL, "load test: point %d (load %g, p99 %g ms) is not valid",
                            i + 1, p[i].load_per_unit, p[i].p99_ms);
     }

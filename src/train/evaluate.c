@@ -130,7 +130,7 @@ enum err_code contender_config(const struct contender *c, const struct world *w,
         return rc;
     if (trained_on_test_days(l, w))
         return err_set(e, ERR_MISMATCH, "%s was trained on days that are tested here; train it on this scenario's "
-                                        "first part or name another scenario", c->path);
+                                        "first part or name another scenario", c->name);
     capacity_config_default(cfg, l->main.policy);
     cfg->spec = w->sim.spec;
     cfg->guard = w->scenario->guard;
@@ -358,6 +358,29 @@ static enum err_code find_bounds(const struct world *w, struct thread_pool *pool
 
 /* ---- all together ----------------------------------------------------------------------------- */
 
+/* The end of the path instead of the file's name alone. */
+static void name_by_path(struct contender *c, const char *text)
+{
+    size_t n = strlen(text), room = sizeof c->name - 1;
+    (void)snprintf(c->name, sizeof c->name, "%s", n > room ? text + n - room : text);
+}
+
+/* Rows of a table are told apart by their names: two files may have the same one. */
+static enum err_code tell_apart(const struct evaluate_opts *o, struct evaluate_result *r, size_t i, struct err *e)
+{
+    for (size_t k = 0; k < i; k++) {
+        struct contender *a = &r->contender[k], *b = &r->contender[i];
+        bool twice = strcmp(o->policies[k], o->policies[i]) == 0;
+        if (!twice && strcmp(a->name, b->name) == 0) {
+            name_by_path(a, o->policies[k]);
+            name_by_path(b, o->policies[i]);
+        }
+        if (twice || strcmp(a->name, b->name) == 0)
+            return err_set(e, ERR_USAGE, "policy %.200s: named twice", o->policies[i]);
+    }
+    return ERR_OK;
+}
+
 static enum err_code take_contenders(const struct evaluate_opts *o, struct evaluate_result *r, struct err *e)
 {
     if (o->n_policies < 1 || o->n_policies > EVALUATE_POLICIES_MAX - 1)
@@ -370,6 +393,8 @@ static enum err_code take_contenders(const struct evaluate_opts *o, struct evalu
             return rc;
         if (c->kind == CONTENDER_ORACLE && !o->bounds)
             return err_set(e, ERR_USAGE, "policy oracle needs the bounds");
+        if ((rc = tell_apart(o, r, i, e)))
+            return rc;
         c->tuned = c->tuned && o->tune_evals > 0;
         if (c->tuned && strcmp(c->name, "hpa") == 0)
             r->hpa = r->n - 1;

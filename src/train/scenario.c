@@ -18,7 +18,7 @@ static const struct opt_row service_rows[] = {
                "mean service time of one request", .unit = "ms"),
     OPT_INT(struct scenario_service, slots, "slots", "2", "1", "1024", "requests one unit serves at once"),
     OPT_STRING(struct scenario_service, curve, "curve", NULL,
-               "load-test CSV (load per unit, p50 ms, p99 ms) in place of service_ms and slots"),
+               "load-test CSV (load per unit, p50 ms, p99 ms) in place of service_ms and slots, found beside the scenario"),
     OPT_DURATION(struct scenario_service, slo_p99_us, "slo_p99", "200ms", "1ms", "1h", "target p99 latency"),
     OPT_DOUBLE(struct scenario_service, slo_violation_max, "slo_violation_max", "0.01", "0.0001", "0.5",
                "largest fraction of steps with p99 over the target"),

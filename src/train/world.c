@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/signal.h"
 #include "forecast/forecaster.h"
@@ -62,8 +63,12 @@ static enum err_code make_latency(struct world *w, struct err *e)
 {
     const struct scenario_service *s = &w->scenario->service;
     double slo_ms = (double)s->slo_p99_us / 1000;
-    if (s->curve)
-        return curve_load(s->curve, (int)s->units_max, slo_ms, &w->latency, e);
+    if (s->curve) { /* beside the scenario, as its history */
+        char *path = file_beside(w->scenario->path ? w->scenario->path : "", s->curve);
+        enum err_code rc = curve_load(path, (int)s->units_max, slo_ms, &w->latency, e);
+        mem_free(path);
+        return rc;
+    }
     return latency_from_erlang(s->service_ms, (int)s->slots, (int)s->units_max, slo_ms, &w->latency, e);
 }
 

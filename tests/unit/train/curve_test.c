@@ -93,6 +93,9 @@ TEST(a_curve_that_is_no_curve_is_refused)
         {"-5,20,40\n10,30,50\n", "load test"},
         {"10,20,4000\n20,20,40\n", "load test"},
         {"10,nan,40\n20,20,40\n", "load test"},
+        {"10,20,40\n1e300,30,50\n", "point 2 (load 1e+300"},
+        {"10,20,40\n20,30,1e30\n", "point 2 (load 20"},
+        {"1e-300,20,40\n2e-300,30,50\n", "unit_qps 2e-300"},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct latency_model m = {0};

@@ -56,3 +56,26 @@ TEST(mistakes_are_told_before_any_work)
     world_free(w);
     scenario_fini(&sc);
 }
+
+TEST(policies_are_told_apart_by_name_or_by_path)
+{
+    static const char *const twice[] = {"static", "hpa", "static"};
+    static const char *const far[] = {"static", "hpa:published", "hpa:gpu=0.5", "hpa:gpu=0.6"};
+    struct scenario sc;
+    struct evaluate_result *r;
+    struct err e;
+    small_scenario(&sc);
+    struct world *w = wave_world(&sc, 1, 6);
+    assert_err(evaluate(w, twice, ARRAY_LEN(twice), false, &r, &e), ERR_USAGE, &e, "policy static: named twice");
+    evaluate_free(r);
+    assert_ok(evaluate(w, far, ARRAY_LEN(far), false, &r, &e), &e);
+    evaluate_free(r);
+    /* Files of one name in two folders: both missing, which is found after they were named. */
+    static const char *const files[] = {"/nonexistent/a/p.safetensors", "/nonexistent/b/p.safetensors"};
+    assert_err(evaluate(w, files, ARRAY_LEN(files), false, &r, &e), ERR_IO, &e, "/nonexistent/a/p.safetensors");
+    assert_string_equal(r->contender[0].name, files[0]);
+    assert_string_equal(r->contender[1].name, files[1]);
+    evaluate_free(r);
+    world_free(w);
+    scenario_fini(&sc);
+}

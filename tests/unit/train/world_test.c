@@ -328,6 +328,25 @@ TEST(a_missing_history_is_named_with_its_scenario)
     scenario_fini(&sc);
 }
 
+TEST(a_load_test_is_found_beside_its_scenario)
+{
+    static const char curve[] = "10,20,40\n20,30,90\n40,50,500\n";
+    const char *dir = test_path("%s/beside", test_tmp_dir()), *yaml = test_path("%s/s.yaml", dir);
+    static const char text[] = "name: s\ngenerator: {kind: diurnal, days: 1}\nservice: {curve: c.csv}\n";
+    struct scenario sc;
+    struct world *w;
+    struct err e;
+    assert_ok(file_make_dirs(dir, &e), &e);
+    test_write_file(yaml, text, strlen(text));
+    assert_ok(scenario_load(&sc, yaml, NULL, 0, &e), &e);
+    assert_err(world_new(&sc, &w, &e), ERR_IO, &e, "/beside/c.csv: No such file");
+    test_write_file(test_path("%s/c.csv", dir), curve, strlen(curve));
+    assert_ok(world_new(&sc, &w, &e), &e);
+    assert_near(w->latency.unit_qps, 40, 1e-6, 0);
+    world_free(w);
+    scenario_fini(&sc);
+}
+
 TEST(an_unknown_generator_is_refused_and_a_known_one_runs)
 {
     struct scenario sc;
