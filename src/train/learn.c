@@ -34,8 +34,8 @@ struct learn {
     float bias[CAPACITY_ACTIONS]; /* of the first policy */
     double reversals_max;         /* a day; calibrated policies keep to it */
     int64_t started_us, started_steps;
-    int64_t seen_steps;           /* at the last iteration, with the cost summed until then */
-    double seen_cost;
+    bool first_iteration;
+    double seen_cost;             /* summed until the last iteration */
 };
 
 static void tell(const struct learn *l, const char *stage, int64_t done, int64_t total)
@@ -241,14 +241,15 @@ static enum err_code find_interrupted(struct learn *l, struct err *e)
 
 /* ---- ppo -------------------------------------------------------------------------------------- */
 
-/* Cost per hour of the steps since the last iteration, from the cost term alone: the reward holds churn and shaping too. */
-static double recent_cost_usd_h(struct learn *l, int64_t steps)
+/* Cost per hour of the steps since the last iteration, from the cost term alone: the reward holds churn and shaping too.
+ * Before the first iteration of a fresh run there was one more rollout, which only collected statistics. */
+static double recent_cost_usd_h(struct learn *l)
 {
     double sum = capacity_env_terms(l->env).cost, beta = reward_weights_of((enum reward_preset)l->o->objective).beta;
-    double cost = l->seen_steps >= 0 && steps > l->seen_steps
-                      ? -(sum - l->seen_cost) / (double)(steps - l->seen_steps) / beta * l->w->price_ref_usd_h : NAN;
+    double steps = (double)(l->o->lanes * LANE_STEPS) * (l->first_iteration && !l->report->resumed ? 2 : 1);
+    double cost = -(sum - l->seen_cost) / steps / beta * l->w->price_ref_usd_h;
+    l->first_iteration = false;
     l->seen_cost = sum;
-    l->seen_steps = steps;
     return cost;
 }
 
@@ -256,7 +257,7 @@ static bool on_iteration(void *ctx, const struct ppo_stats *s)
 {
     struct learn *l = ctx;
     struct learn_report *r = l->report;
-    double cost = recent_cost_usd_h(l, s->steps);
+    double cost = recent_cost_usd_h(l);
     int every = (int)(l->o->steps / (l->o->lanes * LANE_STEPS) / LEARN_CURVE_MAX) + 1;
     r->steps = s->steps;
     if (l->started_steps < 0)
@@ -338,7 +339,7 @@ static enum err_code train_ppo(struct learn *l, struct err *e)
     l->started_us = clock_mono_us();
     l->started_steps = -1;
     l->seen_cost = capacity_env_terms(l->env).cost;
-    l->seen_steps = -1; /* the first rollout is not among the steps, nor are those of a run resumed */
+    l->first_iteration = true;
     if (!rc)
         rc = ppo_train(l->ppo, on_iteration, l, e);
     if (!rc)
