@@ -300,6 +300,20 @@ struct bound_task {
     struct err *err;
 };
 
+/* Bound and plan know nothing of units_min; no policy may have less. */
+static void keep_minimum(const struct world *w, int16_t *plan, double *cost, size_t n_costs)
+{
+    const struct capacity_spec *spec = &w->sim.spec;
+    double floor_usd = 0;
+    for (int32_t i = w->train_end; i < w->n; i++) {
+        int16_t *units = &plan[i - w->train_end];
+        *units = (int16_t)(*units < spec->units_min ? spec->units_min : *units);
+        floor_usd += w->barred[i] ? 0 : spec->units_min * (double)w->sim.step_cost_usd;
+    }
+    for (size_t i = 0; i < n_costs; i++)
+        cost[i] = fmax(cost[i], floor_usd * (1 - 1e-6)); /* runs add up in single precision */
+}
+
 static void bound_seed(size_t shard, int worker, void *arg)
 {
     struct bound_task *b = arg;
@@ -317,6 +331,7 @@ static void bound_seed(size_t shard, int worker, void *arg)
     if (!rc)
         rc = oracle_plan(&w->sim, &w->trace, seed, w->train_end, w->n, run_start_units(w, w->train_end),
                          w->scenario->service.slo_violation_max, r->oracle_plan[shard], &how, e);
+    keep_minimum(w, r->oracle_plan[shard], b->cost + shard * r->n_bound_points, r->n_bound_points);
     struct run_opts o = run_opts_default(w);
     o.schedule = r->oracle_plan[shard];
     o.weights = reward_weights_of((enum reward_preset)w->scenario->preset);
@@ -526,7 +541,9 @@ enum err_code evaluate_run(const struct world *w, const struct evaluate_opts *o,
     if (o->n_seeds < 1 || o->n_seeds > EVALUATE_SEEDS_MAX)
         return err_set(e, ERR_RANGE, "%d seeds; 1 to %d", o->n_seeds, EVALUATE_SEEDS_MAX);
     r->n_seeds = o->n_seeds;
-    enum err_code rc = take_contenders(o, r, e);
+    enum err_code rc = world_check_usable(w, w->train_end, w->n, "test", e);
+    if (!rc)
+        rc = take_contenders(o, r, e);
     if (rc)
         return rc;
     if ((rc = check_learned(w, r, e)))

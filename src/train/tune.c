@@ -241,6 +241,8 @@ enum err_code tune_front(const struct world *w, struct chance *const *chance, in
     out->policy = o->start.policy;
     out->guarded = o->guarded;
     enum err_code rc = check_opts(w, o, n_chances, e);
+    if (!rc)
+        rc = world_check_usable(w, o->from, o->to, "training", e);
     if (rc)
         return rc;
     struct tune_point *points = mem_zero(POOL_MAX, sizeof *points);

@@ -24,6 +24,17 @@ int32_t world_steps_per_day(const struct world *w)
     return (int32_t)(US_PER_DAY / w->sim.spec.step_us);
 }
 
+enum err_code world_check_usable(const struct world *w, int32_t from, int32_t to, const char *what, struct err *e)
+{
+    int32_t hour = world_steps_per_day(w) / 24, half = (to - from + 1) / 2, usable = 0;
+    for (int32_t i = from; i < to; i++)
+        usable += !w->barred[i];
+    if (usable >= (hour < half ? hour : half))
+        return ERR_OK;
+    return err_set(e, ERR_RANGE, "%d of the %d %s steps lie outside gaps of the history: too few", usable, to - from,
+                   what);
+}
+
 void world_free(struct world *w)
 {
     if (!w)

@@ -45,6 +45,10 @@ NODISCARD enum err_code world_new(const struct scenario *sc, struct world **out,
 NODISCARD enum err_code world_from_demand(const struct scenario *sc, const float *qps, const uint8_t *barred,
                                           int64_t n, int64_t start_us, const char *zone_name,
                                           struct world **out, struct err *e);
+/* ERR_RANGE unless an hour of the steps [from, to), or half of them, lie outside gaps: what is measured on less says
+ * nothing.  what: "test" or "training". */
+NODISCARD enum err_code world_check_usable(const struct world *w, int32_t from, int32_t to, const char *what,
+                                           struct err *e);
 void world_free(struct world *w);
 int32_t world_steps_per_day(const struct world *w);
 

@@ -79,3 +79,44 @@ TEST(policies_are_told_apart_by_name_or_by_path)
     world_free(w);
     scenario_fini(&sc);
 }
+
+TEST(days_that_are_nearly_all_gap_are_not_judged_on)
+{
+    static const char *const policies[] = {"static"};
+    struct scenario sc;
+    struct evaluate_result *r;
+    struct err e;
+    char what[80];
+    small_scenario(&sc);
+    struct world *w = wave_world(&sc, 2, 6);
+    memset(w->barred + w->train_end, 1, (size_t)(w->n - w->train_end - 239));
+    (void)snprintf(what, sizeof what, "239 of the %d test steps lie outside gaps", w->n - w->train_end);
+    assert_err(evaluate(w, policies, 1, false, &r, &e), ERR_RANGE, &e, what);
+    evaluate_free(r);
+    w->barred[w->train_end] = 0; /* an hour */
+    assert_ok(evaluate(w, policies, 1, false, &r, &e), &e);
+    evaluate_free(r);
+    memset(w->barred, 1, (size_t)w->train_end);
+    assert_err(world_check_usable(w, 0, w->train_end, "training", &e), ERR_RANGE, &e, "0 of the");
+    world_free(w);
+    scenario_fini(&sc);
+}
+
+TEST(oracle_and_bound_keep_the_fewest_units_that_every_policy_must_keep)
+{
+    static const char *const policies[] = {"static", "oracle"};
+    struct scenario sc;
+    struct evaluate_result *r;
+    struct err e;
+    small_scenario(&sc);
+    sc.service.units_min = 16; /* more than the demand ever needs */
+    struct world *w = wave_world(&sc, 2, 4);
+    assert_ok(evaluate(w, policies, ARRAY_LEN(policies), true, &r, &e), &e);
+    double least_usd = 16 * sc.service.price_usd_h * (double)(w->n - w->train_end) * 15 / 3600;
+    assert_near(r->oracle[0].total.cost_usd, least_usd, 0, 1e-5);
+    assert_near(r->bound_cost[3], least_usd, 0, 1e-5);
+    assert_true(r->bound_cost[3] <= r->oracle[0].total.cost_usd);
+    evaluate_free(r);
+    world_free(w);
+    scenario_fini(&sc);
+}
