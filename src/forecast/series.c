@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/mem.h"
+#include "base/opt.h"
 #include "base/signal.h"
 #include "forecast/forecaster.h"
 
@@ -32,10 +33,11 @@ static enum err_code check(const struct history *h, enum field field, struct err
     const char *name = field_get(field)->name;
     if (!h->col[field] || h->n <= 0)
         return err_set(e, ERR_MISSING, "the history has no %s", name);
-    if (h->step_us > MAX_STEP_US)
-        return err_set(e, ERR_RANGE,
-                       "a step of %.3g min is too coarse to forecast; 15 min is the most",
-                       (double)h->step_us / (double)US_PER_MIN);
+    if (h->step_us > MAX_STEP_US) {
+        char step[32];
+        opt_format_duration(h->step_us, step);
+        return err_set(e, ERR_RANGE, "a step of %s is too coarse to forecast; 15 min is the most", step);
+    }
     for (int64_t i = 0; i < h->n; i++) {
         double v = (double)h->col[field][i];
         if (!isnan(v) && !(v >= 0 && v <= 1e30))

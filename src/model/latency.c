@@ -282,8 +282,8 @@ static enum err_code check_curve(const struct latency_point *p, int n, double un
     }
     if (!isfinite(unit_qps) || unit_qps < CURVE_LOAD_LEAST || unit_qps > p[n - 1].load_per_unit * (1 + 1e-9))
         return err_set(e, ERR_INVAL,
-                       "latency curve: unit_qps %g is outside 0..%g, the largest measured load",
-                       unit_qps, p[n - 1].load_per_unit);
+                       "latency curve: unit_qps %g is outside %g..%g, the largest measured load",
+                       unit_qps, CURVE_LOAD_LEAST, p[n - 1].load_per_unit);
     return ERR_OK;
 }
 
