@@ -427,6 +427,8 @@ enum err_code learn_run(const struct world *w, const struct learn_opts *o, const
     memset(report, 0, sizeof *report);
     report->own = report->rule = (struct learn_calibration){NAN, NAN, NAN};
     enum err_code rc = check_opts(o, e);
+    if (!rc)
+        rc = world_check_usable(w, 0, w->train_end, "training", e);
     if (rc)
         return rc;
     struct learn *l = mem_zero(1, sizeof *l);

@@ -232,6 +232,8 @@ TEST(too_little_to_learn_from_is_a_clear_error)
     o = learn_small(LEARN_PPO, PPO_BASE_NONE);
     assert_err(learn_run(w, &o, path, NULL, NULL, r, &e), ERR_RANGE, &e,
                "too little to learn from");
+    memset(w->barred, 1, (size_t)w->train_end); /* or enough, but all of it gap */
+    assert_err(learn_run(w, &o, path, NULL, NULL, r, &e), ERR_RANGE, &e, "0 of the 200 training steps");
     world_free(w);
     scenario_fini(&sc);
     mem_free(r);
