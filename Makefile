@@ -28,10 +28,10 @@ OPT_tsan    := -O1 -g -fno-omit-frame-pointer -fsanitize=thread
 CPPFLAGS := -Isrc -I. -I$(B)/gen -D_GNU_SOURCE
 CFLAGS   := -std=c17 $(WARN) $(OPT_$(CONFIG)) -g -march=$(ARCH) -ffp-contract=off -fPIE
 LDFLAGS  := -pie -Wl,-z,relro,-z,now $(filter -fsanitize%,$(OPT_$(CONFIG)))
-LDLIBS   := -ldnnl -lfyaml -lcjson -llapacke -lnlopt -lzstd -lz -lpthread -lm
+LDLIBS   := -ldnnl -lfyaml -lcjson -llapacke -lnlopt -lcurl -lmicrohttpd -lgnutls -lsqlite3 -lzstd -lz -lpthread -lm
 
 # Folders, callers first: the static link order and the include rules agree (src/LAYERS).
-LAYERS := cli train report sim decide forecast history rl nn model base
+LAYERS := cli daemon train execute profile collect store prom kube net report sim decide forecast history rl nn model base
 LIBS   := $(foreach d,$(LAYERS),$(if $(wildcard src/$(d)/*.c),$(B)/lib$(d).a))
 
 obj = $(patsubst %.c,$(B)/%.o,$(1))
@@ -77,14 +77,27 @@ TEST_DIRS := $(sort $(dir $(wildcard tests/unit/*/*_test.c tests/prop/*_test.c t
                tests/integration/*_test.c)))
 TEST_BINS := $(foreach d,$(TEST_DIRS),$(B)/$(patsubst %/,%,$(d))/run)
 
+# What stands in for a cluster: an API server and an exporter, in the test's process or as programs.
+STANDINS := apiserver exporter
+STANDIN_LIBS := $(foreach d,$(STANDINS),$(if $(wildcard tests/$(d)/*.c),$(B)/tests/lib$(d).a))
+define standin_rule
+$(B)/tests/lib$(1).a: $(call obj,$(filter-out tests/$(1)/main.c,$(wildcard tests/$(1)/*.c)))
+	@rm -f $$@ && ar rcs $$@ $$^
+$(B)/$(1): $(call obj,tests/$(1)/main.c) $(B)/tests/lib$(1).a $(LIBS)
+	$$(CC) $$(LDFLAGS) -o $$@ $$^ $$(LDLIBS)
+endef
+$(foreach d,$(STANDINS),$(eval $(call standin_rule,$(d))))
+.PHONY: standins
+standins: $(foreach d,$(STANDINS),$(if $(wildcard tests/$(d)/main.c),$(B)/$(d)))
+
 define test_rule
-$(B)/$(patsubst %/,%,$(1))/run: $(call obj,$(wildcard $(1)*_test.c)) $(call obj,tests/support/main.c $(filter-out tests/support/main.c,$(wildcard tests/support/*.c))) $(LIBS)
+$(B)/$(patsubst %/,%,$(1))/run: $(call obj,$(wildcard $(1)*_test.c)) $(call obj,tests/support/main.c $(filter-out tests/support/main.c,$(wildcard tests/support/*.c))) $(STANDIN_LIBS) $(LIBS)
 	$$(CC) $$(LDFLAGS) -o $$@ $$^ -lcmocka $$(LDLIBS)
 endef
 $(foreach d,$(TEST_DIRS),$(eval $(call test_rule,$(d))))
 
 # Some run the program of their own configuration.
-$(B)/tests/integration/run: | $(B)/sluice
+$(B)/tests/integration/run: | $(B)/sluice standins
 
 .PHONY: tests test-bins print-test-bins
 test-bins: $(TEST_BINS)
