@@ -1,5 +1,6 @@
 #include "daemon/config.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -148,7 +149,7 @@ static const struct opt_row rows[] = {
     OPT_STRING(R, state_dir, "state_dir", "/var/lib/sluice", "the replica's own folder: records and freeze"),
     OPT_SUB(R, kube, "kube", &kube_table, "the API server"),
     OPT_SUB(R, prometheus, "prometheus", &prometheus_table, "where measurements come from"),
-    OPT_SUB(R, queries, "queries", &collect_queries_table, "PromQL per field"),
+    OPT_SUB(R, queries, "queries", &queries_table, "PromQL per field"),
     OPT_SUB(R, store, "store", &store_table, "records"),
     OPT_SUB(R, serve, "serve", &serve_table, "endpoints"),
     OPT_SUB(R, lease, "lease", &lease_table, "which of the replicas acts"),

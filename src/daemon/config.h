@@ -94,7 +94,7 @@ struct run_config {
     char *state_dir;
     struct run_kube kube;
     struct run_prometheus prometheus;
-    struct collect_queries queries;
+    struct queries_cfg queries;
     struct run_store store;
     struct run_serve serve;
     struct run_lease lease;

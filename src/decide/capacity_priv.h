@@ -2,33 +2,13 @@
 #ifndef DECIDE_CAPACITY_PRIV_H
 #define DECIDE_CAPACITY_PRIV_H
 
+#include "base/num.h"
 #include "decide/capacity.h"
 
-static inline int clamp_int(int x, int lo, int hi)
-{
-    return x < lo ? lo : x > hi ? hi : x;
-}
-
-/* NaN becomes lo. */
 static inline float clamp_float(float x, float lo, float hi)
 {
     x = x > lo ? x : lo;
     return x < hi ? x : hi;
-}
-
-static inline int max_int(int a, int b)
-{
-    return a > b ? a : b;
-}
-
-static inline int min_int(int a, int b)
-{
-    return a < b ? a : b;
-}
-
-static inline int64_t max_i64(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
 }
 
 #define USABLE_END 1e30f /* no measurement is that large: it is infinite or damaged */

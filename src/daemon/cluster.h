@@ -1,0 +1,111 @@
+/* cluster.h - what the daemon sees of Kubernetes: workloads, pods, other owners, our own resource, and sizes.
+ *
+ * Informers for pods, Deployments, StatefulSets, HorizontalPodAutoscalers and CapacityTargets; KEDA ScaledObjects and
+ * VerticalPodAutoscalers where they are served, looked for again every minute, since a CRD may appear late; and one per further
+ * kind that a target names.  The size asked for comes from /scale, whatever the kind: read when a target is new,
+ * and again whenever its object changed, so a quiet cluster costs no requests.
+ *
+ * Counting pods is one pass over the pod cache per round.  A pod belongs to the workload that owns it: a StatefulSet
+ * by its owner reference; a Deployment by the ReplicaSet's name without the pod-template-hash; any other kind by the
+ * selector its /scale reports.  One thread; runs inside kube_poll(). */
+#ifndef DAEMON_CLUSTER_H
+#define DAEMON_CLUSTER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/log.h"
+#include "daemon/pace.h"
+#include "daemon/target.h"
+#include "kube/informer.h"
+#include "kube/objects.h"
+#include "profile/startup.h"
+
+enum cluster_kind {
+    CLUSTER_PODS,
+    CLUSTER_DEPLOYMENTS,
+    CLUSTER_STATEFULSETS,
+    CLUSTER_HPAS,
+    CLUSTER_TARGETS,        /* CapacityTargets */
+    CLUSTER_SCALED_OBJECTS, /* optional from here on */
+    CLUSTER_VPAS,
+    CLUSTER_OTHER,          /* first of the further kinds */
+    CLUSTER_KINDS_MAX = CLUSTER_OTHER + 8
+};
+
+struct cluster_opts {
+    const char *const *namespaces; /* watched; none: all */
+    size_t n_namespaces;
+    struct log *log;
+};
+
+struct cluster;
+NODISCARD enum err_code cluster_new(struct kube *k, const struct cluster_opts *o, struct cluster **out,
+                                    struct err *e);
+void cluster_free(struct cluster *c);
+struct text_pool *cluster_pool(struct cluster *c);
+
+/* Looks for kinds that were not served; once a turn of the loop. */
+void cluster_tick(struct cluster *c, int64_t mono_us);
+/* Everything that is served has been listed once.  Not yet: why (at most n bytes). */
+bool cluster_synced(const struct cluster *c, char *why, size_t n);
+/* Counts changes of anything but pods: the roster compares it. */
+uint64_t cluster_changes(const struct cluster *c);
+/* Slots of informers: NULL where the kind is not served. */
+const struct informer *cluster_informer(const struct cluster *c, int kind, size_t namespace_i);
+size_t cluster_namespaces(const struct cluster *c); /* informers per kind, >= 1 */
+const char *cluster_kind_name(const struct cluster *c, int kind); /* plural; NULL: no such slot */
+/* Over every namespace: for (struct cluster_at at = {0}; (o = cluster_next(c, kind, &at));) */
+struct cluster_at {
+    size_t ns, at;
+};
+const struct kube_obj *cluster_next(const struct cluster *c, int kind, struct cluster_at *at);
+const struct kube_obj *cluster_find(const struct cluster *c, int kind, const char *ns, const char *name);
+/* The slot of a workload's kind, begun if need be; -1 when it is not served (yet) or there are too many kinds. */
+int cluster_workload_kind(struct cluster *c, const char *api_version, const char *kind);
+/* Whether anything else may have appeared since: age of the oldest informer in real time. */
+int64_t cluster_age_us(const struct cluster *c);
+
+/* ---- sizes ---- */
+struct cluster_scale {
+    bool known;
+    int32_t replicas, status_replicas;
+    char version[64], uid[64];
+    char selector[1024];
+    struct selector *match;   /* of selector; NULL when it cannot be read */
+    struct err error;         /* why it is not known */
+    int64_t read_us;          /* mono */
+    /* private */
+    bool reading, dirty;
+    char seen_version[64];    /* of the workload object when read */
+    struct cluster *owner;
+    kube_id call;
+};
+/* Keeps *s up to date with the workload; call once per turn for each target.  Starts a read when its object is new or changed,
+ * or the last one failed more than 10 s ago.  id.api_version, kind, namespace_ and name say which. */
+void cluster_scale_follow(struct cluster *c, const struct target_id *id, struct cluster_scale *s, int64_t mono_us);
+void cluster_scale_dirty(struct cluster_scale *s); /* read again soon: it was written */
+void cluster_scale_fini(struct cluster *c, struct cluster_scale *s);
+
+/* ---- pods ---- */
+/* One target to count for. */
+struct cluster_count {
+    const struct target_id *id;
+    const struct cluster_scale *scale;
+    int64_t start_budget_us;  /* not ready for longer: failed */
+    struct startup *startup;  /* measured start-ups; may be NULL */
+    struct target_counts out;
+    int gpus_per_pod;         /* most GPUs a counted pod requests */
+};
+/* n targets, in place.  index: scratch made by cluster_index for the same targets in the same order. */
+struct cluster_index;
+struct cluster_index *cluster_index_new(const struct cluster_count *t, size_t n);
+void cluster_index_free(struct cluster_index *x);
+void cluster_count(struct cluster *c, const struct cluster_index *x, struct cluster_count *t, size_t n,
+                   const struct pace *pace, int64_t now_us);
+/* Which target a pod belongs to, -1: none.  For metrics by pod. */
+int cluster_target_of(const struct cluster *c, const struct cluster_index *x, const struct cluster_count *t, size_t n,
+                      const char *ns, const char *pod);
+
+#endif
