@@ -65,7 +65,7 @@ struct doc {
     int64_t published_us;      /* clock_mono_us() of shared_publish */
 };
 struct doc_item {
-    size_t key, at, n;         /* offset in keys; offset and length in text */
+    size_t key, at;            /* offsets in keys and in text */
 };
 void doc_init(struct doc *d);
 void doc_fini(struct doc *d);
