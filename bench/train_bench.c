@@ -1,10 +1,14 @@
-/* train_bench.c - a replay and the training loop, whole.
+/* train_bench.c - a replay and the training loop, whole.  Demand is generated, so no data is needed.
  *
- *     replay_90d_s                     seconds for 518,400 steps under hpa through run_policy,
- * forecasts made beforehand ppo_end_to_end_per_s             environment steps per second of
- * ppo_train on capacity lanes: simulator, observation, mask, policy, advantages, 4 epochs of
- * updates; shared trunk, no base policy ppo_end_to_end_2_threads_per_s   the same on two threads
- * Demand is generated, so no data is needed. */
+ *     replay_90d_s                     seconds for 518,400 steps under hpa through run_policy, forecasts
+ *                                      made beforehand
+ *     ppo_end_to_end_per_s             environment steps per second of ppo_train on capacity lanes:
+ *                                      simulator, observation, mask, policy, advantages, 4 epochs of
+ *                                      updates; shared trunk, no base policy
+ *     ppo_end_to_end_2_threads_per_s   the same on two threads
+ *     ppo_end_to_end_2_apart_per_s     two trainings at once, one thread each, that share nothing: what
+ *                                      the second core is worth here and now.  Well under 2 x where a
+ *                                      neighbour uses it, or where the "cores" are threads of one */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -98,12 +102,10 @@ static double run_ppo(void *arg)
     return (double)BATCHES * LANES * LANE_STEPS / (bench_now_s() - start);
 }
 
-static void bench_ppo(struct train_bench *b, const char *name, int n_threads)
+static void setup_ppo(struct train_bench *b, int n_threads)
 {
     struct ppo_cfg cfg = ppo_cfg_default();
     struct err e;
-    if (!bench_wanted(name))
-        return;
     setup(b, TRAIN_DAYS, "ppo", SEEDS);
     struct capacity_env_opts o = capacity_env_opts_default(b->world);
     o.n_lanes = LANES;
@@ -116,8 +118,51 @@ static void bench_ppo(struct train_bench *b, const char *name, int n_threads)
     cfg.constrained = true;
     cfg.n_threads = n_threads;
     must(ppo_new(&cfg, &venv, &b->ppo, &e), &e);
+}
+
+static void bench_ppo(struct train_bench *b, const char *name, int n_threads)
+{
+    if (!bench_wanted(name))
+        return;
+    setup_ppo(b, n_threads);
     bench_report(name, "1/s", REPEATS, run_ppo, b);
     teardown(b);
+}
+
+struct apart {
+    struct thread_pool *pool;
+    struct train_bench *b; /* [2] */
+};
+
+static void run_one(size_t i, int worker, void *arg)
+{
+    (void)worker;
+    (void)run_ppo(&((struct apart *)arg)->b[i]);
+}
+
+static double run_apart(void *arg)
+{
+    struct apart *a = arg;
+    double start = bench_now_s();
+    parallel_for(a->pool, 2, run_one, a);
+    return 2.0 * BATCHES * LANES * LANE_STEPS / (bench_now_s() - start);
+}
+
+static void bench_apart(const char *name)
+{
+    struct apart a;
+    struct err e;
+    if (!bench_wanted(name))
+        return;
+    a.b = mem_zero(2, sizeof *a.b);
+    must(thread_pool_new(2, &a.pool, &e), &e);
+    for (int i = 0; i < 2; i++)
+        setup_ppo(&a.b[i], 1);
+    bench_report(name, "1/s", REPEATS, run_apart, &a);
+    for (int i = 0; i < 2; i++)
+        teardown(&a.b[i]);
+    thread_pool_free(a.pool);
+    mem_free(a.b);
 }
 
 int main(void)
@@ -130,6 +175,7 @@ int main(void)
     }
     bench_ppo(b, "ppo_end_to_end_per_s", 1);
     bench_ppo(b, "ppo_end_to_end_2_threads_per_s", 2);
+    bench_apart("ppo_end_to_end_2_apart_per_s");
     mem_free(b);
     return 0;
 }

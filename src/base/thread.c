@@ -4,10 +4,11 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/mem.h"
 
-enum { SPINS = 4000 }; /* about 20 us: longer than the gap between two loops of a minibatch */
+enum { SPINS = 4000 }; /* about 50 us: longer than the gap between two loops of a minibatch */
 
 struct worker {
     struct thread_pool *pool;
@@ -15,19 +16,20 @@ struct worker {
     pthread_t thread;
 };
 
-/* One loop at a time.  `round` changes when a loop starts; `next` hands out shards; `busy` counts workers
- * that have not yet left the loop. */
+/* One loop at a time.  `ticket` holds the loop's number above and its shards not yet begun below, so taking a
+ * shard and knowing which loop it belongs to is one compare-and-swap.  A loop is over when `done` counts
+ * every shard: a worker that overslept it is not waited for, which is what a busy machine does to workers.  fn,
+ * arg and n_shards are written before the ticket of their loop and cannot change before its last shard is done. */
 struct thread_pool {
     int n;
     int n_started;
     struct worker *workers; /* [n], 0 is the caller */
     pthread_mutex_t mutex;
-    pthread_cond_t wake; /* round changed */
-    pthread_cond_t idle; /* busy reached 0 */
-    atomic_uint round;
-    atomic_size_t next;
-    atomic_int busy;
-    bool quit; /* these are written before `round` and read after it */
+    pthread_cond_t wake; /* shards to take, or quit */
+    pthread_cond_t idle; /* done reached n_shards */
+    _Atomic uint64_t ticket;
+    atomic_size_t done;
+    atomic_bool quit;
     size_t n_shards;
     void (*fn)(size_t shard, int worker, void *arg);
     void *arg;
@@ -40,22 +42,53 @@ static void relax(void)
 #endif
 }
 
+static uint32_t shards_left(uint64_t ticket)
+{
+    return (uint32_t)ticket;
+}
+
+/* A shard of the loop at work, or false where none is left. */
+static bool take_shard(struct thread_pool *pool, size_t *shard)
+{
+    uint64_t t = atomic_load_explicit(&pool->ticket, memory_order_acquire);
+    while (shards_left(t) > 0)
+        if (atomic_compare_exchange_weak_explicit(&pool->ticket, &t, t - 1, memory_order_acquire,
+                                                  memory_order_acquire)) {
+            *shard = pool->n_shards - shards_left(t);
+            return true;
+        }
+    return false;
+}
+
 static void run_shards(struct thread_pool *pool, int worker)
 {
     size_t shard;
-    while ((shard = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed)) < pool->n_shards)
+    while (take_shard(pool, &shard)) {
+        size_t n = pool->n_shards;
         pool->fn(shard, worker, pool->arg);
+        if (atomic_fetch_add_explicit(&pool->done, 1, memory_order_acq_rel) + 1 == n && worker != 0) {
+            pthread_mutex_lock(&pool->mutex);
+            pthread_cond_signal(&pool->idle);
+            pthread_mutex_unlock(&pool->mutex);
+        }
+    }
 }
 
-static void wait_for_round(struct thread_pool *pool, unsigned seen)
+static bool has_work(struct thread_pool *pool)
+{
+    return shards_left(atomic_load_explicit(&pool->ticket, memory_order_acquire)) > 0 ||
+           atomic_load_explicit(&pool->quit, memory_order_acquire);
+}
+
+static void wait_for_work(struct thread_pool *pool)
 {
     for (int i = 0; i < SPINS; i++) {
-        if (atomic_load_explicit(&pool->round, memory_order_acquire) != seen)
+        if (has_work(pool))
             return;
         relax();
     }
     pthread_mutex_lock(&pool->mutex);
-    while (atomic_load_explicit(&pool->round, memory_order_acquire) == seen)
+    while (!has_work(pool))
         pthread_cond_wait(&pool->wake, &pool->mutex);
     pthread_mutex_unlock(&pool->mutex);
 }
@@ -64,36 +97,35 @@ static void *worker_main(void *arg)
 {
     struct worker *w = arg;
     struct thread_pool *pool = w->pool;
-    for (unsigned seen = 0;; seen++) {
-        wait_for_round(pool, seen);
-        if (pool->quit)
+    for (;;) {
+        wait_for_work(pool);
+        if (atomic_load_explicit(&pool->quit, memory_order_acquire))
             return NULL;
         run_shards(pool, w->index);
-        if (atomic_fetch_sub_explicit(&pool->busy, 1, memory_order_acq_rel) == 1) {
-            pthread_mutex_lock(&pool->mutex);
-            pthread_cond_signal(&pool->idle);
-            pthread_mutex_unlock(&pool->mutex);
-        }
     }
 }
 
-static void start_round(struct thread_pool *pool)
+static void wake_workers(struct thread_pool *pool)
 {
-    pthread_mutex_lock(&pool->mutex);
-    atomic_fetch_add_explicit(&pool->round, 1, memory_order_release);
+    pthread_mutex_lock(&pool->mutex); /* a worker between its look and its sleep must not miss this */
     pthread_cond_broadcast(&pool->wake);
     pthread_mutex_unlock(&pool->mutex);
 }
 
-static void wait_until_idle(struct thread_pool *pool)
+static bool all_done(struct thread_pool *pool)
+{
+    return atomic_load_explicit(&pool->done, memory_order_acquire) == pool->n_shards;
+}
+
+static void wait_until_done(struct thread_pool *pool)
 {
     for (int i = 0; i < SPINS; i++) {
-        if (atomic_load_explicit(&pool->busy, memory_order_acquire) == 0)
+        if (all_done(pool))
             return;
         relax();
     }
     pthread_mutex_lock(&pool->mutex);
-    while (atomic_load_explicit(&pool->busy, memory_order_acquire) != 0)
+    while (!all_done(pool))
         pthread_cond_wait(&pool->idle, &pool->mutex);
     pthread_mutex_unlock(&pool->mutex);
 }
@@ -136,8 +168,8 @@ void thread_pool_free(struct thread_pool *pool)
 {
     if (!pool)
         return;
-    pool->quit = true;
-    start_round(pool);
+    atomic_store_explicit(&pool->quit, true, memory_order_release);
+    wake_workers(pool);
     for (int i = 1; i < pool->n_started; i++)
         pthread_join(pool->workers[i].thread, NULL);
     pthread_cond_destroy(&pool->wake);
@@ -160,14 +192,16 @@ void parallel_for(struct thread_pool *pool, size_t n_shards,
             fn(i, 0, arg);
         return;
     }
+    ASSERT(n_shards <= UINT32_MAX);
     pool->fn = fn;
     pool->arg = arg;
     pool->n_shards = n_shards;
-    atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
-    atomic_store_explicit(&pool->busy, pool->n - 1, memory_order_relaxed);
-    start_round(pool);
+    atomic_store_explicit(&pool->done, 0, memory_order_relaxed);
+    uint64_t round = (atomic_load_explicit(&pool->ticket, memory_order_relaxed) >> 32) + 1;
+    atomic_store_explicit(&pool->ticket, round << 32 | n_shards, memory_order_release);
+    wake_workers(pool);
     run_shards(pool, 0);
-    wait_until_idle(pool);
+    wait_until_done(pool);
 }
 
 void thread_part(size_t n, size_t parts, size_t i, size_t *lo, size_t *hi)

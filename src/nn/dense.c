@@ -215,10 +215,12 @@ size_t dense_grad_size(const struct dense *d)
 void dense_grad_unpack(const struct dense *d, const float *grad, struct nn_params *p)
 {
     size_t in = (size_t)gemm_pad(d->n_in), out = (size_t)gemm_pad(d->n_out);
-    size_t by_in = is_narrow(d) ? 1 : out, by_out = is_narrow(d) ? in : 1;
     float *w = nn_params_grad(p, d->w), *b = nn_params_grad(p, d->b);
     for (int i = 0; i < d->n_in; i++)
-        for (int o = 0; o < d->n_out; o++)
-            w[i * d->n_out + o] = grad[(size_t)i * by_in + (size_t)o * by_out];
+        if (is_narrow(d))
+            for (int o = 0; o < d->n_out; o++)
+                w[i * d->n_out + o] = grad[(size_t)o * in + (size_t)i];
+        else
+            memcpy(w + (size_t)i * (size_t)d->n_out, grad + (size_t)i * out, (size_t)d->n_out * sizeof *w);
     memcpy(b, grad + dense_grad_size(d) - out, (size_t)d->n_out * sizeof(float));
 }

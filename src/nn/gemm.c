@@ -154,26 +154,52 @@ void gemm_run(const struct gemm *g)
     }
 }
 
-static void pack(const float *w, int k, int n, size_t w_k, size_t w_n, float *panels)
+void gemm_pack(const float *w, int k, int n, size_t ld, float *panels)
 {
     int padded = gemm_pad(n);
     for (int col = 0; col < padded;) {
-        int width = panel_width(padded - col);
-        for (int i = 0; i < k; i++)
-            for (int j = 0; j < width; j++)
-                *panels++ = col + j < n ? w[(size_t)i * w_k + (size_t)(col + j) * w_n] : 0.0f;
+        int width = panel_width(padded - col), used = n - col < width ? n - col : width;
+        for (int i = 0; i < k; i++, panels += width) {
+            const float *row = w + (size_t)i * ld + col;
+            int j = 0;
+            for (; j + VEC <= used; j += VEC)
+                v16_store(panels + j, v16_load(row + j));
+            for (; j < width; j++)
+                panels[j] = j < used ? row[j] : 0.0f;
+        }
         col += width;
     }
 }
 
-void gemm_pack(const float *w, int k, int n, size_t ld, float *panels)
+/* Rows [row, row + 16) of 16 columns of w become columns of a panel. */
+static void pack_square(const float *w, size_t ld, float *panel, size_t width)
 {
-    pack(w, k, n, ld, 1, panels);
+    v16 r[VEC];
+#pragma GCC unroll 16
+    for (int j = 0; j < VEC; j++)
+        r[j] = v16_load(w + (size_t)j * ld);
+    v16_transpose(r);
+#pragma GCC unroll 16
+    for (int j = 0; j < VEC; j++)
+        v16_store(panel + (size_t)j * width, r[j]);
 }
 
 void gemm_pack_transposed(const float *w, int k, int n, size_t ld, float *panels)
 {
-    pack(w, k, n, 1, ld, panels);
+    int padded = gemm_pad(n);
+    for (int col = 0; col < padded;) {
+        int width = panel_width(padded - col);
+        for (int j = 0; j < width; j += VEC) {
+            int i = 0, used = n - col - j < VEC ? n - col - j : VEC;
+            for (; used == VEC && i + VEC <= k; i += VEC)
+                pack_square(w + (size_t)(col + j) * ld + i, ld, panels + i * width + j, (size_t)width);
+            for (; i < k; i++)
+                for (int c = 0; c < VEC; c++)
+                    panels[i * width + j + c] = c < used ? w[(size_t)(col + j + c) * ld + (size_t)i] : 0.0f;
+        }
+        panels += k * width;
+        col += width;
+    }
 }
 
 void gemm_pairs_rows(const float *x, size_t ldx, int rows, int width, float *out, size_t ld)

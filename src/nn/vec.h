@@ -166,6 +166,40 @@ VEC_INLINE float v16_sum(v16 x)
 #endif
 }
 
+/* One stage of a transposition: rows i and i + W swap their off-diagonal blocks of W lanes. */
+#define V16_SWAP(r, W)                                                                             \
+    for (int i = 0; i < VEC; i++)                                                                  \
+        if (!(i & W)) {                                                                            \
+            v16 a = r[i], b = r[i + W];                                                            \
+            r[i] = V16_BLOCKS_##W(a, b, 0);                                                        \
+            r[i + W] = V16_BLOCKS_##W(a, b, W);                                                    \
+        }
+#define V16_BLOCKS_1(a, b, k)                                                                      \
+    __builtin_shufflevector(a, b, 0 + k, 16 + k, 2 + k, 18 + k, 4 + k, 20 + k, 6 + k, 22 + k,      \
+                            8 + k, 24 + k, 10 + k, 26 + k, 12 + k, 28 + k, 14 + k, 30 + k)
+#define V16_BLOCKS_2(a, b, k)                                                                      \
+    __builtin_shufflevector(a, b, 0 + k, 1 + k, 16 + k, 17 + k, 4 + k, 5 + k, 20 + k, 21 + k,      \
+                            8 + k, 9 + k, 24 + k, 25 + k, 12 + k, 13 + k, 28 + k, 29 + k)
+#define V16_BLOCKS_4(a, b, k)                                                                      \
+    __builtin_shufflevector(a, b, 0 + k, 1 + k, 2 + k, 3 + k, 16 + k, 17 + k, 18 + k, 19 + k,      \
+                            8 + k, 9 + k, 10 + k, 11 + k, 24 + k, 25 + k, 26 + k, 27 + k)
+#define V16_BLOCKS_8(a, b, k)                                                                      \
+    __builtin_shufflevector(a, b, 0 + k, 1 + k, 2 + k, 3 + k, 4 + k, 5 + k, 6 + k, 7 + k, 16 + k,  \
+                            17 + k, 18 + k, 19 + k, 20 + k, 21 + k, 22 + k, 23 + k)
+
+/* Sixteen rows become sixteen columns. */
+VEC_INLINE void v16_transpose(v16 r[VEC])
+{
+#pragma GCC unroll 16
+    V16_SWAP(r, 1)
+#pragma GCC unroll 16
+    V16_SWAP(r, 2)
+#pragma GCC unroll 16
+    V16_SWAP(r, 4)
+#pragma GCC unroll 16
+    V16_SWAP(r, 8)
+}
+
 /* table[i mod 32] per lane. */
 VEC_INLINE v16 v16_lookup32(const float *table, v16i i)
 {

@@ -271,37 +271,74 @@ bool ppo_done(const struct ppo *p)
 /* ---- advantages
  * ------------------------------------------------------------------------------- */
 
+/* One pass of a critic's credit over the lanes, by threads. */
+struct credit_pass {
+    struct gae_in in;
+    int window; /* 0: generalised advantages */
+    float *adv, *ret;
+};
+
+enum { CREDIT_PARTS = 8 };
+
+static void credit_part(size_t part, int worker, void *arg)
+{
+    const struct credit_pass *c = arg;
+    size_t lo, hi;
+    (void)worker;
+    thread_part((size_t)c->in.n_lanes, CREDIT_PARTS, part, &lo, &hi);
+    if (c->window > 0)
+        gae_window(&c->in, c->window, (int)lo, (int)hi, c->adv, c->ret);
+    else
+        gae_compute(&c->in, (int)lo, (int)hi, c->adv, c->ret);
+}
+
 static void advantages(struct ppo *p, int critic, const float *signal, float scale, float *adv)
 {
     const struct rollout *r = p->rollout;
     for (int i = 0; i < r->n_rows; i++)
         p->scaled[i] = signal[i] * scale;
-    struct gae_in in = {
-        .n_steps = r->n_steps,
-        .n_lanes = r->n_lanes,
-        .reward = p->scaled,
-        .value = r->value[critic],
-        .boot = r->boot[critic],
-        .last = r->last[critic],
-        .end = r->end,
-        .gamma = p->cfg.gamma,
-        .lambda = p->cfg.gae_lambda,
+    struct credit_pass c = {
+        .in =
+            {
+                .n_steps = r->n_steps,
+                .n_lanes = r->n_lanes,
+                .reward = p->scaled,
+                .value = r->value[critic],
+                .boot = r->boot[critic],
+                .last = r->last[critic],
+                .end = r->end,
+                .gamma = p->cfg.gamma,
+                .lambda = p->cfg.gae_lambda,
+            },
+        .window = p->cfg.credit == PPO_CREDIT_WINDOW ? p->cfg.window : 0,
+        .adv = adv,
+        .ret = p->ret[critic],
     };
-    if (p->cfg.credit == PPO_CREDIT_WINDOW)
-        gae_window(&in, p->cfg.window, 0, r->n_lanes, adv, p->ret[critic]);
-    else
-        gae_compute(&in, 0, r->n_lanes, adv, p->ret[critic]);
+    parallel_for(p->pool, CREDIT_PARTS, credit_part, &c);
 }
 
-static void moments(const float *x, int n, double *mean, double *deviation)
+enum { SUMS = 8 }; /* chains of additions side by side, added up in a fixed order */
+
+static double total(const double sum[SUMS])
 {
-    double sum = 0, sq = 0;
+    double all = 0;
+    for (int k = 0; k < SUMS; k++)
+        all += sum[k];
+    return all;
+}
+
+/* Of a - b; b may be NULL. */
+static void moments(const float *a, const float *b, int n, double *mean, double *deviation)
+{
+    double sum[SUMS] = {0}, sq[SUMS] = {0};
     for (int i = 0; i < n; i++)
-        sum += (double)x[i];
-    *mean = sum / n;
-    for (int i = 0; i < n; i++)
-        sq += ((double)x[i] - *mean) * ((double)x[i] - *mean);
-    *deviation = sqrt(sq / n);
+        sum[i % SUMS] += (double)a[i] - (b ? (double)b[i] : 0.0);
+    *mean = total(sum) / n;
+    for (int i = 0; i < n; i++) {
+        double d = (double)a[i] - (b ? (double)b[i] : 0.0) - *mean;
+        sq[i % SUMS] += d * d;
+    }
+    *deviation = sqrt(total(sq) / n);
 }
 
 /* The cost critic learns (1 - gamma) times the discounted cost: a mean cost per step, near the
@@ -327,7 +364,7 @@ static void make_advantages(struct ppo *p)
                 (float)(((double)p->adv[i] / (double)scale - price * (double)p->adv_cost[i]) /
                         (1.0 + p->lambda));
     }
-    moments(p->adv, r->n_rows, &mean, &deviation);
+    moments(p->adv, NULL, r->n_rows, &mean, &deviation);
     for (int i = 0; i < r->n_rows; i++)
         p->adv[i] = (float)(((double)p->adv[i] - mean) / (deviation + 1e-8));
 }
@@ -355,15 +392,10 @@ static void step_lambda(struct ppo *p)
 static double explained_variance(const struct ppo *p)
 {
     const struct rollout *r = p->rollout;
-    double mean, all, sq = 0, err_mean = 0;
-    moments(p->ret[0], r->n_rows, &mean, &all);
-    for (int i = 0; i < r->n_rows; i++)
-        err_mean += ((double)p->ret[0][i] - (double)r->value[0][i]) / r->n_rows;
-    for (int i = 0; i < r->n_rows; i++) {
-        double err = (double)p->ret[0][i] - (double)r->value[0][i] - err_mean;
-        sq += err * err / r->n_rows;
-    }
-    return all > 0 ? 1 - sq / (all * all) : 0;
+    double mean, all, left;
+    moments(p->ret[0], NULL, r->n_rows, &mean, &all);
+    moments(p->ret[0], r->value[0], r->n_rows, &mean, &left);
+    return all > 0 ? 1 - left * left / (all * all) : 0;
 }
 
 /* ---- training

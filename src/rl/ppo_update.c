@@ -5,14 +5,16 @@
 #include "base/mem.h"
 #include "base/rng.h"
 
+enum { REDUCE_PARTS = 4 };
+
 enum err_code ppo_update_init(struct ppo_update *u, struct nn_net *net, struct thread_pool *pool,
                               const struct rollout *r, int seq_steps, struct err *e)
 {
     *u = (struct ppo_update){
         .net = net, .pool = pool, .rollout = r, .seq_steps = seq_steps, .adam = nn_adam_default()};
     u->n_order = r->n_rows / seq_steps;
-    u->order = try_zero((size_t)u->n_order, sizeof *u->order);
-    if (!u->order)
+    u->orders = try_zero((size_t)u->n_order * PPO_AHEAD, sizeof *u->orders);
+    if (!u->orders)
         return err_set(e, ERR_NOMEM, "order of %d rows", u->n_order);
     for (int i = 0; i < PPO_SHARDS; i++)
         if (nn_ws_new_sums(net, &u->sums[i], e))
@@ -32,24 +34,37 @@ void ppo_update_fini(struct ppo_update *u)
     for (int i = 0; i < u->n_scratch; i++)
         nn_ws_free(u->scratch[i]);
     mem_free(u->scratch);
-    mem_free(u->order);
+    mem_free(u->orders);
     *u = (struct ppo_update){0};
 }
 
-static void shuffle(struct ppo_update *u, int epoch)
+static void shuffle(size_t ahead, int worker, void *arg)
 {
+    struct ppo_update *u = arg;
     const struct rollout *r = u->rollout;
-    struct rng rng = rng_from_key(rng_at(u->shuffle_key, (uint64_t)epoch, 0));
+    int32_t *order = u->orders + ahead * (size_t)u->n_order;
+    struct rng rng = rng_from_key(rng_at(u->shuffle_key, (uint64_t)u->first_epoch + ahead, 0));
+    (void)worker;
     for (int i = 0; i < u->n_order; i++) {
         int block = i / r->n_lanes, lane = i % r->n_lanes;
-        u->order[i] = block * u->seq_steps * r->n_lanes + lane;
+        order[i] = block * u->seq_steps * r->n_lanes + lane;
     }
     for (int i = u->n_order - 1; i > 0; i--) {
         int j = (int)rng_below(&rng, (uint32_t)i + 1);
-        int32_t t = u->order[i];
-        u->order[i] = u->order[j];
-        u->order[j] = t;
+        int32_t t = order[i];
+        order[i] = order[j];
+        order[j] = t;
     }
+}
+
+static void order_of_epoch(struct ppo_update *u, int epoch)
+{
+    int ahead = epoch % PPO_AHEAD, left = u->epochs - epoch;
+    if (ahead == 0) {
+        u->first_epoch = epoch;
+        parallel_for(u->pool, (size_t)(left < PPO_AHEAD ? left : PPO_AHEAD), shuffle, u);
+    }
+    u->order = u->orders + (size_t)ahead * (size_t)u->n_order;
 }
 
 static void clear_sums(struct ppo_loss *l)
@@ -78,13 +93,21 @@ static void grad_part(size_t shard, int worker, void *arg)
     nn_net_grad_into(u->net, u->scratch[worker], u->sums[shard], &batch, ppo_loss, &u->part[shard]);
 }
 
+static void reduce_part(size_t part, int worker, void *arg)
+{
+    struct ppo_update *u = arg;
+    (void)worker;
+    nn_net_reduce_part(u->net, u->sums, PPO_SHARDS, part, REDUCE_PARTS);
+}
+
 static enum err_code step_minibatch(struct ppo_update *u, float *norm, struct err *e)
 {
     float weight = 1.0f / (float)(u->count * u->seq_steps);
     for (int i = 0; i < PPO_SHARDS; i++)
         u->part[i].weight = weight;
     parallel_for(u->pool, PPO_SHARDS, grad_part, u);
-    nn_net_reduce(u->net, u->sums, PPO_SHARDS);
+    parallel_for(u->pool, REDUCE_PARTS, reduce_part, u);
+    nn_net_reduce_end(u->net);
     enum err_code rc = nn_adam_step(&u->adam, nn_net_params(u->net), u->lr, norm, e);
     if (rc == ERR_OK)
         nn_net_pack(u->net);
@@ -114,7 +137,7 @@ static enum err_code run_epoch(struct ppo_update *u, int epoch, struct ppo_updat
     int n_steps = 0;
     if (per <= 0 || per > u->n_order)
         per = u->n_order;
-    shuffle(u, epoch);
+    order_of_epoch(u, epoch);
     for (int i = 0; i < PPO_SHARDS; i++) {
         u->part[i] = u->loss;
         clear_sums(&u->part[i]);

@@ -13,7 +13,7 @@
 #include "rl/ppo_loss.h"
 #include "rl/rollout.h"
 
-enum { PPO_SHARDS = 8 };
+enum { PPO_SHARDS = 8, PPO_AHEAD = 4 /* epochs shuffled at once, by threads */ };
 
 struct ppo_update {
     struct nn_net *net;       /* borrowed */
@@ -29,8 +29,9 @@ struct ppo_update {
     struct nn_ws **scratch;         /* [n_scratch], of each worker */
     int n_scratch;
     struct ppo_loss part[PPO_SHARDS];
-    int32_t *order; /* [n_rows / seq_steps] first rows, shuffled */
-    int n_order;
+    int32_t *orders; /* [PPO_AHEAD][n_order] first rows, shuffled, of the epochs from first_epoch on */
+    int n_order, first_epoch;
+    const int32_t *order; /* of the epoch at work */
     int begin, count; /* of the minibatch at work, in order[] */
 };
 

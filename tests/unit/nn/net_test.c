@@ -189,3 +189,46 @@ TEST(orthogonal_matrices_keep_lengths)
             assert_near(dot, a == b ? 4.0 : 0.0, 1e-5, 0);
         }
 }
+
+static void constant_slope(void *ctx, const struct nn_tile *tile)
+{
+    (void)ctx;
+    for (int i = 0; i < tile->n; i++) {
+        for (int a = 0; a < 3; a++)
+            tile->dlogits[(size_t)i * tile->ld_logits + (size_t)a] = 0.5f - (float)a;
+        tile->dvalues[(size_t)i * tile->ld_values] = 0.25f;
+    }
+}
+
+TEST(gradients_reduced_in_parts_have_the_bits_of_one_sweep)
+{
+    enum { N_ROWS = 40, WIDTH = 21, SUMS = 3, PARTS = 5 };
+    struct err e;
+    struct rng rng = rng_stream(5, "reduce");
+    struct nn_net_cfg cfg = nn_net_cfg_default(NN_SEPARATE, WIDTH, 3, 1);
+    struct nn_net *net;
+    struct nn_ws *ws[SUMS];
+    assert_ok(nn_net_new(&cfg, &rng, &net, &e), &e);
+    float *obs = mem_zero(N_ROWS * WIDTH, sizeof *obs);
+    for (int i = 0; i < N_ROWS * WIDTH; i++)
+        obs[i] = (float)rng_normal(&rng);
+    for (int i = 0; i < SUMS; i++) {
+        struct nn_batch b = {.obs = obs + i * WIDTH, .obs_stride = WIDTH, .n = N_ROWS - i, .n_steps = 1};
+        assert_ok(nn_ws_new(net, &ws[i], &e), &e);
+        nn_net_grad(net, ws[i], &b, constant_slope, NULL);
+    }
+    struct nn_params *p = nn_net_params(net);
+    float *whole = mem_zero(p->total, sizeof *whole);
+    nn_net_reduce(net, ws, SUMS);
+    memcpy(whole, p->grad, p->total * sizeof *whole);
+    memset(p->grad, 0, p->total * sizeof *whole);
+    for (size_t part = PARTS; part-- > 0;)
+        nn_net_reduce_part(net, ws, SUMS, part, PARTS);
+    nn_net_reduce_end(net);
+    assert_memory_equal(whole, p->grad, p->total * sizeof *whole);
+    for (int i = 0; i < SUMS; i++)
+        nn_ws_free(ws[i]);
+    nn_net_free(net);
+    mem_free(obs);
+    mem_free(whole);
+}

@@ -54,6 +54,30 @@ TEST(products_of_all_sizes_match_a_plain_loop)
 /* ---- heads
  * ------------------------------------------------------------------------------------ */
 
+TEST(panels_of_a_transposed_matrix_are_the_panels_of_its_transpose)
+{
+    enum { MAX = 100, PADDED = 112 };
+    struct rng rng = rng_stream(test_seed(), "panels");
+    float *w = mem_zero(MAX * MAX, sizeof *w), *t = mem_zero(MAX * MAX, sizeof *t);
+    float *direct = try_zero_aligned(MAX * PADDED, sizeof *direct);
+    float *through = try_zero_aligned(MAX * PADDED, sizeof *through);
+    for (int i = 0; i < MAX; i++)
+        for (int j = 0; j < MAX; j++)
+            w[i * MAX + j] = t[j * MAX + i] = (float)rng_normal(&rng);
+    for (int k = 1; k <= MAX; k += 5)
+        for (int n = 1; n <= MAX; n += 3) {
+            memset(direct, 1, MAX * PADDED * sizeof *direct);
+            memset(through, 2, MAX * PADDED * sizeof *through);
+            gemm_pack(w, k, n, MAX, direct);
+            gemm_pack_transposed(t, k, n, MAX, through);
+            assert_memory_equal(direct, through, (size_t)(k * gemm_pad(n)) * sizeof *direct);
+        }
+    mem_free(w);
+    mem_free(t);
+    mem_free(direct);
+    mem_free(through);
+}
+
 TEST(a_masked_action_has_no_probability_and_no_gradient)
 {
     const float logits[5] = {1, 50, -2, 0.5f, 3};
