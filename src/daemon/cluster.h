@@ -96,7 +96,6 @@ struct cluster_count {
     int64_t start_budget_us;  /* not ready for longer: failed */
     struct startup *startup;  /* measured start-ups; may be NULL */
     struct target_counts out;
-    int gpus_per_pod;         /* most GPUs a counted pod requests */
 };
 /* n targets, in place.  index: scratch made by cluster_index for the same targets in the same order. */
 struct cluster_index;

@@ -128,7 +128,6 @@ static void count_pod(struct cluster_count *t, const struct kube_pod *p, const s
     if (t->startup)
         (void)startup_pod(t->startup, hash_of(p->meta.uid, strlen(p->meta.uid)), pace_from_real(pace, p->created_us),
                           p->ready ? pace_from_real(pace, p->ready_since_us) : 0, p->restarts > 0);
-    t->gpus_per_pod = max_int(t->gpus_per_pod, (int)p->gpus);
     if (p->ready) {
         t->out.ready++;
     } else if (lost(p)) {
@@ -169,10 +168,8 @@ void cluster_count(struct cluster *c, const struct cluster_index *x, struct clus
                    const struct pace *pace, int64_t now_us)
 {
     const struct kube_obj *o;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         t[i].out = (struct target_counts){.known = t[i].scale->known, .requested = t[i].scale->replicas};
-        t[i].gpus_per_pod = 0;
-    }
     for (struct cluster_at at = {0}; n && (o = cluster_next(c, CLUSTER_PODS, &at));) {
         int i = target_of(x, t, kube_as_pod(o));
         if (i >= 0)

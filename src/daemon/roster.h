@@ -1,0 +1,108 @@
+/* roster.h - which targets there are, and everything known of each.
+ *
+ * Sources, in this order of authority: CapacityTargets; workloads labelled sluice.dev/managed=true that no CapacityTarget
+ * names; targets listed in the configuration.  Only the first kind is ever acted on, since safety state lives in its status.
+ * Each target's profile is merged anew when an object it comes from changed (profile/profile.h); a profile with a
+ * fault makes the target inactive, in words, and leaves the others alone.
+ *
+ * A target keeps its slot while it exists: indices of collection, metrics and records stay valid.  One thread. */
+#ifndef DAEMON_ROSTER_H
+#define DAEMON_ROSTER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/cluster.h"
+#include "daemon/config.h"
+#include "daemon/record.h"
+#include "daemon/target.h"
+#include "execute/act.h"
+#include "execute/ownership.h"
+#include "profile/profile.h"
+
+enum { ROSTER_MAX = 1024 };
+
+enum live_source { LIVE_SPEC, LIVE_LABEL, LIVE_CONFIG };
+
+/* Why a target is not decided, or decided but not acted on; the first that holds. */
+#define LIVE_HOLD_LIST(X)                                                                          \
+    X(NONE, "")                                                                                    \
+    X(INVALID, "Invalid")         /* profile or policy has a fault */                              \
+    X(NO_WORKLOAD, "NoWorkload")  /* its size cannot be read */                                    \
+    X(LEARNING, "Learning")       /* no latency curve yet: history is being read */                \
+    X(OBSERVED, "Observed")       /* the stage, or its source, only watches */                     \
+    X(UNMANAGED, "Unmanaged")     /* label sluice.dev/managed=true is absent */                    \
+    X(OWNED, "OwnedByOther")                                                                       \
+    X(PENDING, "IntentPending")   /* an earlier action must be reconciled first */
+enum live_hold {
+#define X(id, name) LIVE_HOLD_##id,
+    LIVE_HOLD_LIST(X)
+#undef X
+        LIVE_HOLDS
+};
+const char *live_hold_name(enum live_hold h);
+
+struct live {
+    int slot;
+    enum live_source source;
+    struct target target;
+    /* the object it is defined by: a CapacityTarget, the workload, or nothing */
+    char name[TARGET_NAME], uid[TARGET_UID], version[64];
+    int64_t created_us, generation;
+    /* profile */
+    struct profile profile, history; /* merged; the layer that was measured */
+    struct profile_faults faults;    /* n > 0: inactive */
+    uint64_t merged_of;              /* hash of what it was merged from */
+    struct err policy_error;         /* of configuring; ERR_OK: configured */
+    /* cluster */
+    struct cluster_scale scale;
+    struct startup startup;
+    struct ownership owner;
+    bool asked_history, has_history;
+    /* state in the cluster */
+    struct target_status status;     /* as it is to be shown */
+    bool status_seen, adopted;       /* read from the cluster; its safety state taken over in this epoch */
+    struct err status_error;         /* it could not be read */
+    struct executor *executor;       /* LIVE_SPEC, once its kind is known */
+    enum live_hold hold;
+    /* of the decision being acted on */
+    struct guard_state guard_before;
+    int64_t decision_id;             /* in the store; 0: none */
+    int64_t step_us;                 /* decision time of the demand step seen first; for latency measurement */
+    /* records */
+    int64_t store_id, config_id, challenger_config_id;
+    struct record_stream stream, challenger_stream;
+    char config_key[64];             /* of config_id: version and spec */
+    bool seen;                       /* while the roster is brought up to date */
+};
+
+struct roster;
+struct roster_opts {
+    const struct run_config *config; /* borrowed; roster_reconfigure for another */
+    struct cluster *cluster;
+    uint64_t seed;
+    struct log *log;
+    /* A target is there or goes. */
+    void (*added)(void *ctx, struct live *l);
+    void (*removed)(void *ctx, struct live *l);
+    void *ctx;
+};
+struct roster *roster_new(const struct roster_opts *o);
+void roster_free(struct roster *r);
+/* Other policies, guard or defaults: everything is merged and configured anew at the next sync. */
+void roster_reconfigure(struct roster *r, const struct run_config *config);
+/* Brings targets, profiles and owners up to date when the cluster changed since; true when it did something. */
+bool roster_sync(struct roster *r, int64_t now_us);
+/* Counts changes of the set of targets: indices built on it are stale. */
+uint64_t roster_generation(const struct roster *r);
+size_t roster_count(const struct roster *r);
+struct live *roster_at(const struct roster *r, size_t i);       /* in order of slots, no holes */
+struct live *roster_slot(const struct roster *r, int slot);     /* NULL when empty */
+struct live *roster_find(const struct roster *r, const char *ns, const char *name);
+/* What was measured of its past: a curve (p->n_curve > 0) and start-up; merged at the next sync. */
+void roster_set_history(struct roster *r, struct live *l, struct profile *history);
+/* Refused for want of room, for health. */
+size_t roster_refused(const struct roster *r);
+
+#endif
