@@ -36,6 +36,7 @@ struct server_reply {
     int n_headers;
     struct { char name[32], value[128]; } header[4];
     bool cut;                  /* close the connection without an answer (tests) */
+    int64_t delay_us;          /* the answer goes out so much later; other connections are served meanwhile (tests) */
     /* Streamed when set: fill at most n bytes, return how many, 0 for "nothing yet" (asked again by server_wake, or within
      * 100 ms), -1 for a clean end, -2 to cut the connection.  `free` is called once at the end. */
     ssize_t (*pull)(void *ctx, char *p, size_t n);
@@ -63,7 +64,8 @@ struct server_opts {
 struct server_opts server_opts_default(void);
 
 struct server;
-/* Errors: ERR_IO (address in use, key files), ERR_INVAL. */
+/* `o` may go afterwards: texts are copied.  Errors: ERR_IO (address in use, files), ERR_PARSE and ERR_MISMATCH (certificate,
+ * key), ERR_INVAL. */
 NODISCARD enum err_code server_start(const struct server_opts *o, struct server **out, struct err *e);
 uint16_t server_port(const struct server *s);
 void server_wake(struct server *s); /* asks every streamed answer again, from any thread */
