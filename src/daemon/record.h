@@ -6,14 +6,11 @@
  * configuration changes, after a round that was lost, whenever the memory was changed from outside since the last
  * decision (a new leader's safety state, a reset breaker: found by hash), and every RECORD_KEYFRAME_EVERY decisions.
  *
+ *     for each target:  decide_capacity(&cfg, &view, &before, &rng, &after, &plan, &record);
  *     store_begin(store, e);
- *     for each target {
- *         record_before(rec, &stream, config_id, &cfg, &state, &rng);
- *         decide_capacity(&cfg, &view, &state, &rng, &state, &plan, &record);
- *         rc = record_after(rec, &stream, &in, &id, e);           in.intent where it will be acted upon
- *     }
+ *     for each target:  record_put(rec, &stream, &in, &id, e);       in.intent where it will be acted upon
  *     rc = store_commit(store, e);
- *     if (rc) { record_lost(rec); put back the states from before the round; do not act }
+ *     if (rc) { record_lost(rec); go on from the `before` of each target; do not act }
  *
  * Blobs carry a version and are little endian, value by value; keyframes are the native block of
  * capacity_state_pack, which refuses another layout.  Formats: docs/store.md.
@@ -49,14 +46,13 @@ struct record_latency {
 /* What the configuration's text says beside struct capacity_config itself. */
 struct record_source {
     struct record_latency latency;
-    const char *policy_file; /* of a learned policy; NULL: none */
+    const char *policy_file; /* of the learned policy in use; NULL: none, or it could not be loaded */
     const char *zone;        /* IANA name; for evaluate --from-store; NULL: UTC */
 };
 
 /* Canonical text (YAML) of a finished configuration, build and policy file's hash included.  Same inputs, same text.
- * Errors: ERR_IO when the policy file cannot be read. */
-NODISCARD enum err_code record_config_text(const struct capacity_config *cfg, const struct record_source *src,
-                                           struct buf *out, struct err *e);
+ * A policy file that cannot be read (any more) is said to be so: those decisions cannot be made again. */
+void record_config_text(const struct capacity_config *cfg, const struct record_source *src, struct buf *out);
 /* The text's row in the store.  When a configuration changes, not once a round. */
 NODISCARD enum err_code record_config(struct store *s, const struct capacity_config *cfg,
                                       const struct record_source *src, int64_t now_us, int64_t *config_id,
@@ -91,40 +87,35 @@ NODISCARD enum err_code recorder_new(struct store *s, const char *holder, struct
 void recorder_free(struct recorder *r);
 
 struct record_input {
-    int64_t target_id;
+    int64_t target_id, config_id;
     enum store_role role;
     const char *stage;
     const struct capacity_config *cfg;
     const struct capacity_view *view;
-    const struct capacity_state *state; /* after the decision */
-    const struct rng *rng;              /* after it; may be NULL where none was given */
+    const struct capacity_state *before, *after; /* the decision */
+    const struct rng *rng_before, *rng_after;    /* NULL: none was given */
     const struct capacity_record *record;
     double reward_cost, reward_slo, reward_churn; /* of the step that ended; NaN: not known */
-    bool intent;                        /* it will be acted upon */
+    bool intent;                                 /* it will be acted upon */
 };
 
-void record_before(struct recorder *r, const struct record_stream *st, int64_t config_id,
-                   const struct capacity_config *cfg, const struct capacity_state *state, const struct rng *rng);
 /* Errors: those of store_put_decision. */
-NODISCARD enum err_code record_after(struct recorder *r, struct record_stream *st, const struct record_input *in,
-                                     int64_t *decision_id, struct err *e);
-/* The decision just recorded in words: factors, then what the guard did.  Valid until the next record_after. */
+NODISCARD enum err_code record_put(struct recorder *r, struct record_stream *st, const struct record_input *in,
+                                   int64_t *decision_id, struct err *e);
+/* The decision just recorded in words: factors, then what the guard did.  Valid until the next record_put. */
 const char *record_why(const struct recorder *r);
 /* The round's transaction did not come through. */
 void record_lost(struct recorder *r);
 
 /* ---- reading ----------------------------------------------------------------------------------- */
 
-/* Unpack a row read with blobs.  *rng: what the decision was given, where it drew (else left alone; *drew false).
- * record->policy and ->rule are static names, NULL when this build does not know them.
+/* Unpack a row read with blobs.  record->policy and ->rule are static names, NULL when this build does not know them.
  * Errors: ERR_PARSE (damaged), ERR_MISMATCH (packed by another version or observation layout). */
 NODISCARD enum err_code record_view(const struct store_decision *d, struct capacity_view *view, struct err *e);
 NODISCARD enum err_code record_read(const struct store_decision *d, struct capacity_record *record,
                                     struct err *e);
 
-/* The codecs themselves; n: bytes written, at most RECORD_BLOB_MAX. */
-enum { RECORD_BLOB_MAX = 2048 };
-size_t record_pack_view(const struct capacity_view *view, unsigned char out[RECORD_BLOB_MAX]);
-NODISCARD enum err_code record_unpack_view(const void *p, size_t n, struct capacity_view *view, struct err *e);
+/* What the decision drew from, where it drew; *drew false: left alone. */
+NODISCARD enum err_code record_rng(const struct store_decision *d, struct rng *rng, bool *drew, struct err *e);
 
 #endif
