@@ -16,8 +16,9 @@
 enum { RANDOM_BYTES = 32 };
 
 struct auth {
-    struct auth_opts o;
     char *path;
+    char **names;
+    size_t n_names;
     pthread_mutex_t lock;
     /* under the lock */
     struct timespec mtime, ctime;
@@ -125,8 +126,11 @@ static enum err_code refresh(struct auth *a, struct err *e)
 enum err_code auth_new(const struct auth_opts *o, struct auth **out, struct err *e)
 {
     struct auth *a = mem_zero(1, sizeof *a);
-    a->o = *o;
     a->path = o->token_file ? mem_strdup(o->token_file) : NULL;
+    a->n_names = o->n_names;
+    a->names = mem_zero(o->n_names + 1, sizeof *a->names);
+    for (size_t i = 0; i < o->n_names; i++)
+        a->names[i] = mem_strdup(o->names[i]);
     ASSERT(pthread_mutex_init(&a->lock, NULL) == 0);
     enum err_code rc = a->path ? refresh(a, e) : ERR_OK;
     *out = rc ? NULL : a;
@@ -141,6 +145,9 @@ void auth_free(struct auth *a)
         return;
     (void)pthread_mutex_destroy(&a->lock);
     explicit_bzero(a->token, sizeof a->token);
+    for (size_t i = 0; i < a->n_names; i++)
+        mem_free(a->names[i]);
+    mem_free(a->names);
     mem_free(a->path);
     mem_free(a);
 }
@@ -168,8 +175,8 @@ static const char *bearer(const struct server_request *in)
 
 static bool on_list(const struct auth *a, const char *cn)
 {
-    for (size_t i = 0; i < a->o.n_names; i++)
-        if (strcmp(a->o.names[i], cn) == 0)
+    for (size_t i = 0; i < a->n_names; i++)
+        if (strcmp(a->names[i], cn) == 0)
             return true;
     return false;
 }
@@ -178,7 +185,7 @@ enum auth_verdict auth_check(struct auth *a, const struct server_request *in, ch
 {
     const char *token = a->path ? bearer(in) : NULL;
     who[0] = '\0';
-    if (!a->path && !a->o.n_names)
+    if (!a->path && !a->n_names)
         return AUTH_OFF;
     if (in->client_cn && on_list(a, in->client_cn)) {
         (void)snprintf(who, AUTH_WHO, "%s", in->client_cn);
@@ -186,7 +193,7 @@ enum auth_verdict auth_check(struct auth *a, const struct server_request *in, ch
         return AUTH_CERTIFICATE;
     }
     if (!token)
-        return in->client_cn && a->o.n_names ? AUTH_WRONG_NAME : AUTH_NOTHING;
+        return in->client_cn && a->n_names ? AUTH_WRONG_NAME : AUTH_NOTHING;
     enum auth_verdict v = check_token(a, token);
     if (v == AUTH_TOKEN)
         (void)snprintf(who, AUTH_WHO, "token");

@@ -16,9 +16,10 @@
 
 enum { AUTH_TOKEN_LEAST = 16, AUTH_TOKEN_MOST = 4096, AUTH_WHO = 128 };
 
+/* Texts are copied. */
 struct auth_opts {
     const char *token_file;   /* NULL: no token is accepted */
-    const char *const *names; /* common names accepted; borrowed */
+    const char *const *names; /* common names accepted */
     size_t n_names;
 };
 
