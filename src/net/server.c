@@ -37,13 +37,19 @@ struct server_exchange {
     struct server_reply reply;
 };
 
+static void reply_fini(struct server_reply *r)
+{
+    if (r->free)
+        r->free(r->ctx);
+    buf_fini(&r->body);
+    *r = (struct server_reply){0};
+}
+
 void server_exchange_free(struct server_exchange *x)
 {
     if (!x)
         return;
-    if (x->reply.free)
-        x->reply.free(x->reply.ctx);
-    buf_fini(&x->reply.body);
+    reply_fini(&x->reply);
     buf_fini(&x->body);
     server_target_fini(&x->target);
     mem_free(x->uri);
@@ -143,22 +149,34 @@ static enum MHD_Result refuse(struct server_exchange *x)
     return send_reply(x);
 }
 
-static enum MHD_Result handle(struct server_exchange *x, const char *method)
+static void call_handler(struct server_exchange *x, const char *method, bool again)
 {
     struct server *s = x->c->s;
+    struct server_request r = {.method = method, .path = x->target.path, .body = x->body.p ? x->body.p : "",
+                               .n_body = x->body.n, .client_cn = x->c->cn[0] ? x->c->cn : NULL,
+                               .peer = x->c->peer, .target = x->uri, .again = again, .impl = x};
+    reply_fini(&x->reply);
+    s->o.handler(s->o.ctx, &r, &x->reply);
+    x->handled = true;
+}
+
+static enum MHD_Result handle(struct server_exchange *x, const char *method)
+{
+    bool stopping = atomic_load(&x->c->s->stopping);
     if (!x->handled) {
         if (x->refuse)
             return refuse(x);
         server_conn_phase(x->c, SERVER_BUSY);
-        struct server_request r = {.method = method, .path = x->target.path, .body = x->body.p ? x->body.p : "",
-                                   .n_body = x->body.n, .client_cn = x->c->cn[0] ? x->c->cn : NULL,
-                                   .peer = x->c->peer, .impl = x};
-        s->o.handler(s->o.ctx, &r, &x->reply);
-        x->handled = true;
+        call_handler(x, method, false);
         if (x->reply.delay_us > 0)
             return server_conn_sleep(x->c, clock_mono_us() + x->reply.delay_us, false, 0) ? MHD_YES : MHD_NO;
     }
-    return atomic_load(&s->stopping) ? MHD_NO : send_reply(x);
+    if (x->reply.later && !stopping) {
+        call_handler(x, method, true);
+        if (x->reply.delay_us > 0 && !x->reply.later)
+            return server_conn_sleep(x->c, clock_mono_us() + x->reply.delay_us, false, 0) ? MHD_YES : MHD_NO;
+    }
+    return stopping || x->reply.later ? MHD_NO : send_reply(x);
 }
 
 /* ---- the request ---- */

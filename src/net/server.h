@@ -22,6 +22,8 @@ struct server_request {
     size_t n_body;
     const char *client_cn;     /* common name of the verified client certificate, or NULL */
     const char *peer;          /* "127.0.0.1:4711" */
+    const char *target;        /* path and query as sent */
+    bool again;                /* the handler put it off (`later`) and is called for the second time */
     const void *impl;
 };
 /* Borrowed until the handler returns; NULL when absent. */
@@ -37,6 +39,7 @@ struct server_reply {
     struct { char name[32], value[128]; } header[4];
     bool cut;                  /* close the connection without an answer (tests) */
     int64_t delay_us;          /* the answer goes out so much later; other connections are served meanwhile (tests) */
+    bool later;                /* with delay_us: no answer yet, the handler is called again then (tests) */
     /* Streamed when set: fill at most n bytes, return how many, 0 for "nothing yet" (asked again by server_wake, or within
      * 100 ms), -1 for a clean end, -2 to cut the connection.  `free` is called once at the end. */
     ssize_t (*pull)(void *ctx, char *p, size_t n);

@@ -74,6 +74,12 @@ static void handler(void *ctx, const struct server_request *in, struct server_re
         out->cut = true;
     } else if (strcmp(in->path, "/late") == 0) {
         out->delay_us = 150 * US_PER_MS;
+    } else if (strcmp(in->path, "/later") == 0) {
+        if (!in->again) {
+            out->delay_us = 50 * US_PER_MS;
+            out->later = true;
+        }
+        buf_str(&out->body, in->again ? in->target : "too early");
     } else if (strcmp(in->path, "/big") == 0) {
         buf_pad(&out->body, 'x', 3 << 20);
     } else if (strcmp(in->path, "/zero") == 0) {
@@ -549,6 +555,17 @@ TEST(a_delayed_answer_holds_nobody_else_up)
     assert_int_equal(status_of(hear(fd, NULL)), 200);
     assert_true(clock_mono_us() - from >= 140 * US_PER_MS);
     close(fd);
+    server_stop(s);
+}
+
+TEST(a_request_put_off_is_handled_a_second_time)
+{
+    struct app app = {0};
+    struct server *s = start(&app, NULL);
+    const char *a = ask(s, "GET /later?x=%41 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+    assert_int_equal(status_of(a), 200);
+    assert_non_null(strstr(a, "\r\n\r\n/later?x=%41"));
+    assert_int_equal(atomic_load(&app.n_handled), 2);
     server_stop(s);
 }
 
