@@ -304,8 +304,9 @@ static bool use_sane(const struct policy_use *use, const union policy_memory *m)
 
 static bool window_sane(const struct guard_window *w)
 {
+    const int64_t most = INT64_C(10000000000); /* times the widest bucket, 5 min, fits */
     int32_t sum = 0;
-    bool ok = sane_time(w->bucket);
+    bool ok = w->bucket == GUARD_NEVER || sane_int(w->bucket, -most, most);
     for (int i = 0; i < GUARD_UP_BUCKETS; i++) {
         ok &= w->at[i] >= 0;
         sum += w->at[i];

@@ -38,7 +38,8 @@ static inline int units_of(const struct capacity_config *cfg, float load)
     if (load >= cfg->load_top)
         return cfg->spec.units_max;
     int u = cfg->need_grid[(int)(load * cfg->need_scale)];
-    while (cfg->spec.latency->load_max[u] < load)
+    u += cfg->spec.latency->load_max[u] < load; /* once more often than not, and hard to predict */
+    while (__builtin_expect(cfg->spec.latency->load_max[u] < load, 0))
         u++;
     return u;
 }

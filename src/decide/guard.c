@@ -213,16 +213,15 @@ static inline int window_slot(int64_t bucket, int n)
     return i < 0 ? i + n : i;
 }
 
-static void window_advance(struct guard_window *w, int64_t bucket, int n)
+/* Moves to the bucket of now_us, width_us wide.  No division where it is this one or one of the next. */
+static inline void window_advance(struct guard_window *w, int64_t now_us, int64_t width_us, int n)
 {
-    if (w->bucket == bucket)
-        return;
-    int64_t steps = bucket - w->bucket;
-    if (steps < 0 || steps >= n) {
-        *w = (struct guard_window){.bucket = bucket};
+    int64_t ahead = w->bucket == GUARD_NEVER ? -1 : now_us - w->bucket * width_us;
+    if (ahead < 0 || ahead >= width_us * n) {
+        *w = (struct guard_window){.bucket = now_us / width_us};
         return;
     }
-    for (; w->bucket < bucket;) {
+    for (; ahead >= width_us; ahead -= width_us) {
         int i = window_slot(++w->bucket, n);
         w->sum -= w->at[i];
         w->at[i] = 0;
@@ -740,8 +739,8 @@ void guard_advance(const struct capacity_config *cfg, const struct capacity_view
         g->hi = cfg->spec.units_max;
         return;
     }
-    window_advance(&g->up, view->now_us / cfg->up_bucket_us, GUARD_UP_BUCKETS);
-    window_advance(&g->flap, view->now_us / (INT64_C(3600000000) / GUARD_FLAP_BUCKETS),
+    window_advance(&g->up, view->now_us, cfg->up_bucket_us, GUARD_UP_BUCKETS);
+    window_advance(&g->flap, view->now_us, INT64_C(3600000000) / GUARD_FLAP_BUCKETS,
                    GUARD_FLAP_BUCKETS);
     watermarks_advance(cfg, view, &state->sense, g);
     breaker_advance(cfg, view, g);

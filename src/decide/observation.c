@@ -99,7 +99,7 @@ static void sense_forecast(const struct capacity_config *cfg, const struct forec
 }
 
 /* Largest present value of the ring; NaN when all are missing.  Four chains hide the latency. */
-static inline float ring_peak(const float *ring)
+static float ring_peak(const float *ring)
 {
     float m[4] = {-1, -1, -1, -1};
     for (int i = 0; i < SENSE_RING; i += 4)
@@ -115,9 +115,11 @@ void sense_advance(const struct capacity_config *cfg, const struct capacity_view
                    struct sense_state *s)
 {
     static_assert(SENSE_RING % 4 == 0, "ring_peak takes four at a time");
-    if (view->now_us - s->observed_us > SENSE_RING * cfg->spec.step_us)
+    if (view->now_us - s->observed_us > SENSE_RING * cfg->spec.step_us) {
         for (int i = 0; i < SENSE_RING; i++) /* first step, or a long pause: what was is no slope */
             s->ring[i] = NAN;
+        s->peak = NAN;
+    }
     s->observed_us = view->now_us;
     float qps = usable(view->value[FIELD_QPS]);
     float gpu = follow(s->gpu, usable(view->value[FIELD_GPU_UTIL]), 0.5f);
@@ -134,8 +136,12 @@ void sense_advance(const struct capacity_config *cfg, const struct capacity_view
     if (s->queue < 1e-6f) /* an emptied queue would fade through denormals, which are slow */
         s->queue = 0;
     s->ring_next = s->ring_next == SENSE_RING - 1 ? 0 : s->ring_next + 1;
+    float leaves = s->ring[s->ring_next];
     s->ring[s->ring_next] = qps;
-    s->peak = ring_peak(s->ring);
+    if (qps >= s->peak)
+        s->peak = qps;
+    else if (!(leaves < s->peak)) /* the peak itself, or one of several missing */
+        s->peak = ring_peak(s->ring);
     s->cap_ready = cap_of(cfg, view->units_ready);
     s->cap_requested = cap_of(cfg, view->units_requested);
     s->need_now = present(qps) ? need_of(cfg, qps) : NAN;

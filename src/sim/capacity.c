@@ -5,6 +5,7 @@
  * only where a bit says so.  Formulas: docs/sim.md. */
 #include "sim/capacity.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -289,7 +290,10 @@ INLINE struct service serve(struct capsim *s, const struct capsim_world *w, floa
 /* ---- gauges and view
  * ------------------------------------------------------------------------------ */
 
-INLINE void write_gauges(const struct capsim_world *w, uint32_t faults, float *row)
+/* A row of the window.  Written and read whole: eight small stores under one wide load would stall it. */
+typedef float window_row __attribute__((vector_size(CAPSIM_V_COUNT * sizeof(float)), may_alias));
+
+static void write_gauges(const struct capsim_world *w, uint32_t faults, float *row)
 {
     for (int i = 0; faults >> i; i++) {
         if ((faults >> i & 1) && w->cfg.fault[i].kind == CAPSIM_GAUGES_FIXED) {
@@ -301,24 +305,23 @@ INLINE void write_gauges(const struct capsim_world *w, uint32_t faults, float *r
 
 INLINE void record(struct capsim *s, const struct capsim_world *w, const struct service *r)
 {
-    float *row = s->ring[s->step & (CAPSIM_WINDOW - 1)];
+    float *at = s->ring[s->step & (CAPSIM_WINDOW - 1)];
     float idle = w->gpu_idle;
     float gpu = s->units_ready ? idle + (1 - idle) * r->use : 0;
-    row[CAPSIM_V_GPU] = gpu;
-    row[CAPSIM_V_CPU] = min_f(gpu * w->cpu_per_gpu, 1);
-    row[CAPSIM_V_QPS] = r->qps;
-    row[CAPSIM_V_P50] = r->p50;
-    row[CAPSIM_V_P99] = r->p99;
-    row[CAPSIM_V_QUEUE] = s->backlog;
-    row[CAPSIM_V_READY] = (float)s->units_ready;
-    row[CAPSIM_V_TOTAL] = (float)s->units_requested;
+    static_assert(CAPSIM_V_CPU == 1 && CAPSIM_V_QPS == 2 && CAPSIM_V_P50 == 3 && CAPSIM_V_P99 == 4 &&
+                      CAPSIM_V_QUEUE == 5 && CAPSIM_V_READY == 6 && CAPSIM_V_TOTAL == 7,
+                  "in this order");
+    const window_row row = {
+        gpu,        min_f(gpu * w->cpu_per_gpu, 1), r->qps, r->p50, r->p99,
+        s->backlog, (float)s->units_ready,          (float)s->units_requested,
+    };
+    *(window_row *)at = row;
     if (__builtin_expect(s->faults != 0, 0))
-        write_gauges(w, s->faults, row);
+        write_gauges(w, s->faults, at);
     if (__builtin_expect(s->window_cold, 0)) {
-        float copy[CAPSIM_V_COUNT];
-        memcpy(copy, row, sizeof copy);
+        const window_row only = *(const window_row *)at;
         for (int i = 0; i < CAPSIM_WINDOW; i++)
-            memcpy(s->ring[i], copy, sizeof copy);
+            *(window_row *)s->ring[i] = only;
         s->window_cold = false;
     }
 }
@@ -358,9 +361,8 @@ static void view_nothing(struct capsim *s, struct capacity_view *v)
 
 INLINE void view_values(struct capsim *s, const struct capsim_world *w, struct capacity_view *v)
 {
-    float mean[CAPSIM_V_COUNT];
-    for (int i = 0; i < CAPSIM_V_COUNT; i++)
-        mean[i] = ((s->ring[0][i] + s->ring[1][i]) + (s->ring[2][i] + s->ring[3][i])) * 0.25f;
+    const window_row *r = (const window_row *)s->ring;
+    const window_row mean = ((r[0] + r[1]) + (r[2] + r[3])) * 0.25f;
     v->value[FIELD_GPU_UTIL] = mean[CAPSIM_V_GPU];
     v->value[FIELD_GPU_MEM_UTIL] = w->gpu_mem;
     v->value[FIELD_CPU_UTIL] = mean[CAPSIM_V_CPU];

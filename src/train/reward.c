@@ -22,8 +22,11 @@ struct reward_weights reward_weights_of(enum reward_preset preset)
 
 struct reward_terms reward_of(const struct reward_weights *w, const struct reward_input *in)
 {
-    double over_ms = fmax(0, in->p99_ms - in->target_ms);
-    double over = w->alpha_per_ms ? over_ms : fmin(w->cap, over_ms / in->target_ms);
+    double over_ms = in->p99_ms > in->target_ms ? in->p99_ms - in->target_ms : 0, over = over_ms;
+    if (over_ms > 0 && !w->alpha_per_ms) {
+        over /= in->target_ms;
+        over = over < w->cap ? over : w->cap;
+    }
     double cost = w->beta_per_unit ? in->units : in->units * in->price_usd_h / in->price_ref_usd_h;
     return (struct reward_terms){
         .latency = -w->alpha * over,

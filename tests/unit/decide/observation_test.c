@@ -104,6 +104,42 @@ TEST(slopes_compare_with_one_and_five_minutes_ago)
                 0); /* 19 of 20 steps are kept */
 }
 
+/* Largest present value of the last n of `load`, NaN when all are missing. */
+static float largest(const float *load, int end, int n)
+{
+    float best = NAN;
+    for (int i = end - n < 0 ? 0 : end - n; i < end; i++)
+        if (!isnan(load[i]) && !(load[i] <= best))
+            best = load[i];
+    return best;
+}
+
+TEST(the_peak_is_the_largest_of_the_ring_with_gaps_ties_and_pauses)
+{
+    enum { N = 2000 };
+    static struct fix f;
+    static float load[N];
+    int from = 0;
+    fix_init(&f, "ppo", true);
+    for (int i = 0; i < N; i++) {
+        load[i] = rng_below(&f.rng, 5) ? (float)rng_below(&f.rng, 12) : NAN;
+        if (i % 300 > 240) /* nothing for longer than the ring */
+            load[i] = NAN;
+        if (i % 701 == 700) { /* nobody looked for ten minutes */
+            f.view.now_us += 10 * FIX_MIN;
+            from = i;
+        }
+        fix_load(&f, load[i]);
+        (void)feature(&f, "gpu_use");
+        float want = largest(load + from, i + 1 - from, SENSE_RING);
+        if (isnan(want))
+            assert_true(isnan(f.state.sense.peak));
+        else
+            assert_near((double)f.state.sense.peak, (double)want, 0, 0);
+        fix_tick(&f);
+    }
+}
+
 TEST(timers_run_down)
 {
     static struct fix f;
