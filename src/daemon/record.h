@@ -64,9 +64,11 @@ enum record_fit {
     RECORD_SAME_BUILD,
     RECORD_OTHER_BUILD, /* other commit, compiler or CPU feature level: bits may differ */
 };
-/* Errors: ERR_MISSING (policy file not there), ERR_MISMATCH (another file of that name; a policy or option this build
+/* policy_file: where the learned policy is now; NULL: where it was.
+ * Errors: ERR_MISSING (policy file not there), ERR_MISMATCH (another file of that name; a policy or option this build
  * does not know), ERR_PARSE.  Free with record_rebuilt_free. */
-NODISCARD enum err_code record_rebuild(const char *text, struct record_rebuilt **out, struct err *e);
+NODISCARD enum err_code record_rebuild(const char *text, const char *policy_file, struct record_rebuilt **out,
+                                       struct err *e);
 void record_rebuilt_free(struct record_rebuilt *r);
 struct capacity_config *record_rebuilt_config(struct record_rebuilt *r);
 const struct record_source *record_rebuilt_source(const struct record_rebuilt *r);

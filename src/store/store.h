@@ -111,8 +111,8 @@ struct store_decision {
     const char *policy;
     uint64_t inputs_hash;
     int32_t units_before, units_ready, proposed, executed;
-    const char *verdict;  /* worst verdict on the proposal: "pass", "clamp", "hold", "veto" */
-    const char *decisive; /* the check that decided; NULL: none */
+    const char *verdict;  /* of the guard on the proposal: "pass", "clamp", "hold", "veto" */
+    const char *decisive; /* the check that said so last; NULL: all passed */
     const char *rule;     /* run beside; NULL: none */
     int32_t rule_units;   /* with a rule */
     double value;         /* critic's */
