@@ -214,7 +214,8 @@ const char *auth_words(enum auth_verdict v)
         [AUTH_WRONG_TOKEN] = "the bearer token is not the one of this replica",
         [AUTH_WRONG_NAME] = "the client certificate's name is not on the list",
         [AUTH_UNREADABLE] = "this replica cannot read its own token file",
-        [AUTH_OFF] = "this replica has neither a token file nor a list of names, so it lets nobody in",
+        [AUTH_OFF] =
+            "this replica has neither a token file nor a list of names, so it lets nobody in",
     };
     return words[v];
 }

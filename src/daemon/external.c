@@ -56,7 +56,8 @@ bool external_quantity(double v, char out[32])
     return true;
 }
 
-/* ---- values ------------------------------------------------------------------------------------ */
+/* ---- values ------------------------------------------------------------------------------------
+ */
 
 /* A parsed selector with the pool its texts live in. */
 struct question {
@@ -166,7 +167,8 @@ enum err_code external_write_list(struct shared *s, const char *ns, enum externa
     return rc;
 }
 
-/* ---- discovery --------------------------------------------------------------------------------- */
+/* ---- discovery ---------------------------------------------------------------------------------
+ */
 
 static void put_version(struct json_writer *w, const char *key)
 {
@@ -238,7 +240,8 @@ static void write_openapi_v3(struct json_writer *w)
     json_close(w);
 }
 
-/* ---- requests ---------------------------------------------------------------------------------- */
+/* ---- requests ----------------------------------------------------------------------------------
+ */
 
 /* A Status object, as every Kubernetes API answers. */
 static void refuse(struct server_reply *out, int code, const char *reason, const char *message)
@@ -271,8 +274,9 @@ static bool trusted(const struct external_trust *t, const struct server_request 
     const char *why = !in->client_cn ? "no client certificate of the request-header CA was sent"
                       : !name_allowed(t, in->client_cn)
                           ? "the client certificate's name is not in requestheader-allowed-names"
-                      : !user || !*user ? "the request names no user; it must come through the API server"
-                                        : NULL;
+                      : !user || !*user
+                          ? "the request names no user; it must come through the API server"
+                          : NULL;
     if (why)
         refuse(out, 401, "Unauthorized", why);
     return !why;

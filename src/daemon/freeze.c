@@ -23,8 +23,9 @@
 enum { PERSON = 1, CONFIG = 2, CLUSTER = 4 };
 enum { FILE_BYTES_MAX = 64 << 10, PATH_BYTES = 4096, RETRY_MS = 5000 };
 
-/* Locks, in this order: `disk` over writing and removing the file, which may take as long as the disk does; `lock`
- * over the words, never held across a system call.  Nothing that asks waits for the disk. */
+/* Locks, in this order: `disk` over writing and removing the file, which may take as long as the
+ * disk does; `lock` over the words, never held across a system call.  Nothing that asks waits for
+ * the disk. */
 struct freeze {
     atomic_uint on; /* PERSON | CONFIG | CLUSTER */
     atomic_uint_least64_t changes;
@@ -72,7 +73,8 @@ static void copy_plain(char *out, size_t size, const char *text)
     utf8_make_plain(out); /* a character cut in two included */
 }
 
-/* ---- the file ---------------------------------------------------------------------------------- */
+/* ---- the file ----------------------------------------------------------------------------------
+ */
 
 static void put_file(const struct freeze_word *w, struct buf *out)
 {
@@ -171,11 +173,12 @@ static void look_for_file(struct freeze *f)
     }
     w->frozen = true;
     atomic_store(&f->on, atomic_load(&f->on) | PERSON);
-    log_write(f->log, LOG_WARN, "freeze", "starts frozen", "file=\"%s\" author=\"%s\" reason=\"%s\"",
-              f->path, w->author, w->reason);
+    log_write(f->log, LOG_WARN, "freeze", "starts frozen",
+              "file=\"%s\" author=\"%s\" reason=\"%s\"", f->path, w->author, w->reason);
 }
 
-/* ---- life -------------------------------------------------------------------------------------- */
+/* ---- life --------------------------------------------------------------------------------------
+ */
 
 enum err_code freeze_new(const char *state_dir, bool config, struct log *log, struct freeze **out,
                          struct err *e)
@@ -227,7 +230,8 @@ void freeze_free(struct freeze *f)
     mem_free(f);
 }
 
-/* ---- asking ------------------------------------------------------------------------------------ */
+/* ---- asking ------------------------------------------------------------------------------------
+ */
 
 bool freeze_on(const struct freeze *f)
 {
@@ -260,8 +264,8 @@ void freeze_words(const struct freeze_info *i, char *out, size_t n)
     const struct freeze_word *w = &i->word;
     tz_format_rfc3339(NULL, w->at_us - w->at_us % US_PER_S, at);
     if (i->person || i->cluster)
-        (void)snprintf(who, sizeof who, " by %s (%s) since %s", w->author[0] ? w->author : "unknown",
-                       freeze_source_name(w->source), at);
+        (void)snprintf(who, sizeof who, " by %s (%s) since %s",
+                       w->author[0] ? w->author : "unknown", freeze_source_name(w->source), at);
     if (!i->frozen)
         (void)snprintf(out, n, "not frozen");
     else
@@ -270,10 +274,11 @@ void freeze_words(const struct freeze_info *i, char *out, size_t n)
                        i->config ? " by freeze: true in the configuration" : "");
 }
 
-/* ---- saying ------------------------------------------------------------------------------------ */
+/* ---- saying ------------------------------------------------------------------------------------
+ */
 
-/* A person's word follows every word seen before it, also one stamped by a clock that runs ahead: replicas agree on the
- * newest.  Under the lock. */
+/* A person's word follows every word seen before it, also one stamped by a clock that runs ahead:
+ * replicas agree on the newest.  Under the lock. */
 static void speak(struct freeze *f, bool frozen, enum freeze_source source, const char *author,
                   const char *reason, int64_t at_us)
 {
@@ -418,7 +423,8 @@ void freeze_retry(struct freeze *f)
         log_write(f->log, LOG_INFO, "freeze", "kept over a restart", "file=\"%s\"", f->path);
 }
 
-/* ---- SIGUSR1 ----------------------------------------------------------------------------------- */
+/* ---- SIGUSR1 -----------------------------------------------------------------------------------
+ */
 
 static void on_signal(struct freeze *f)
 {

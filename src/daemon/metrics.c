@@ -1,8 +1,9 @@
 /* metrics.c - series by label values.
  *
- * A family keeps its series in one array, in the order they came; an open-addressing index of at least twice
- * their number finds one by the hash of its label values, which are kept as one block "prod\0chat\0ready\0".
- * Dropping moves the last series into the hole and builds the index anew: targets come and go rarely. */
+ * A family keeps its series in one array, in the order they came; an open-addressing index of at
+ * least twice their number finds one by the hash of its label values, which are kept as one block
+ * "prod\0chat\0ready\0". Dropping moves the last series into the hole and builds the index anew:
+ * targets come and go rarely. */
 #include "daemon/metrics.h"
 
 #include <assert.h>
@@ -35,8 +36,8 @@ static const struct metric_row rows[METRICS] = {
 };
 
 /* Upper ends in seconds; +Inf follows. */
-static const double bucket_s[] = {.001, .0025, .005, .01, .025, .05, .1, .25,
-                                  .5,   1,     2.5,  5,   10,   30};
+static const double bucket_s[] = {.001, .0025, .005, .01, .025, .05, .1,
+                                  .25,  .5,    1,    2.5, 5,    10,  30};
 enum { BUCKETS = ARRAY_LEN(bucket_s) };
 static_assert((int)BUCKETS < (int)METRIC_BUCKETS_MAX, "room for +Inf");
 
@@ -85,7 +86,8 @@ const char *metric_name(enum metric_id id)
     return rows[id].name;
 }
 
-/* ---- families ---------------------------------------------------------------------------------- */
+/* ---- families ----------------------------------------------------------------------------------
+ */
 
 static void split_labels(struct family *f)
 {
@@ -111,6 +113,7 @@ static void family_fini(struct family *f)
 static void make_key(const struct family *f, const char *const *labels, struct key *k)
 {
     k->n = 0;
+    k->text[0] = '\0';
     for (int i = 0; i < f->n_labels; i++) {
         ASSERT(labels && labels[i]);
         size_t n = strnlen(labels[i], VALUE_BYTES - 1);
@@ -191,7 +194,8 @@ static void drop(struct family *f, uint32_t i)
     f->series[i] = f->series[--f->n];
 }
 
-/* ---- setting ----------------------------------------------------------------------------------- */
+/* ---- setting -----------------------------------------------------------------------------------
+ */
 
 static void count_refused(struct metrics *m, const char *name)
 {
@@ -326,10 +330,12 @@ struct metrics *metrics_new(void)
         struct family *f = &m->family[id];
         f->row = &rows[id];
         split_labels(f);
-        if (f->n_labels == 0 && f->row->type != METRIC_GAUGE) /* starts at 0, so that rates see the first event */
+        if (f->n_labels == 0 &&
+            f->row->type != METRIC_GAUGE) /* starts at 0, so that rates see the first event */
             (void)reach(m, (enum metric_id)id, NULL);
     }
-    metric_set(m, METRIC_BUILD_INFO, 1, METRIC_LABELS(build_version(), build_commit(), build_isa()));
+    metric_set(m, METRIC_BUILD_INFO, 1,
+               METRIC_LABELS(build_version(), build_commit(), build_isa()));
     return m;
 }
 
@@ -343,7 +349,8 @@ void metrics_free(struct metrics *m)
     mem_free(m);
 }
 
-/* ---- the page ---------------------------------------------------------------------------------- */
+/* ---- the page ----------------------------------------------------------------------------------
+ */
 
 static void put_escaped(struct buf *out, const char *s, bool quotes)
 {
@@ -435,11 +442,12 @@ void metrics_write(struct metrics *m, struct buf *out)
 
 void metrics_write_markdown(struct buf *out)
 {
-    buf_str(out, "# Metrics of the daemon\n\nServed at `/metrics`. Made from the table in "
-                 "`src/daemon/metrics.h` by `sluice metrics --markdown`. A series that is\n"
-                 "missing means *not known*, never 0. `most` is the largest number of series; more are "
-                 "refused and counted in\n`sluice_metrics_refused_total`.\n\n"
-                 "| name | type | labels | most | meaning |\n|---|---|---|---|---|\n");
+    buf_str(out,
+            "# Metrics of the daemon\n\nServed at `/metrics`. Made from the table in "
+            "`src/daemon/metrics.h` by `sluice metrics --markdown`. A series that is\n"
+            "missing means *not known*, never 0. `most` is the largest number of series; more are "
+            "refused and counted in\n`sluice_metrics_refused_total`.\n\n"
+            "| name | type | labels | most | meaning |\n|---|---|---|---|---|\n");
     for (int id = 0; id < METRICS; id++) {
         const struct metric_row *r = &rows[id];
         buf_fmt(out, "| `%s` | %s | %s%s%s | %u | %s |\n", r->name, type_name(r->type),

@@ -17,7 +17,8 @@ enum {
 _Static_assert((int)PEOPLE_THREADS > (int)SHARED_WAITING + 1, "threads left for a freeze");
 #define WAIT_US US_PER_S
 
-/* ---- routes ------------------------------------------------------------------------------------ */
+/* ---- routes ------------------------------------------------------------------------------------
+ */
 
 enum access { ACCESS_OPEN, ACCESS_METRICS, ACCESS_GUARDED };
 
@@ -47,7 +48,8 @@ static bool fits(const struct route *r, const char *path)
     return r->item ? strncmp(path, r->path, n) == 0 && path[n] : strcmp(path, r->path) == 0;
 }
 
-/* NULL with *allow the methods of the path, "" when there is no such path.  HEAD is GET: the server leaves out the body. */
+/* NULL with *allow the methods of the path, "" when there is no such path.  HEAD is GET: the server
+ * leaves out the body. */
 static const struct route *find_route(const struct server_request *in, char allow[32])
 {
     const char *method = strcmp(in->method, "HEAD") == 0 ? "GET" : in->method;
@@ -67,10 +69,11 @@ static const struct route *find_route(const struct server_request *in, char allo
 static void no_route(struct call *c, const char *allow)
 {
     if (!*allow) {
-        call_refuse(c, 404,
-                    "Paths: /healthz /readyz /metrics /api/v1/targets[/NAMESPACE/NAME] /api/v1/freeze "
-                    "/api/v1/unfreeze /api/v1/override /api/v1/breaker-reset /api/v1/release",
-                    "there is no %.200s", c->in->path);
+        call_refuse(
+            c, 404,
+            "Paths: /healthz /readyz /metrics /api/v1/targets[/NAMESPACE/NAME] /api/v1/freeze "
+            "/api/v1/unfreeze /api/v1/override /api/v1/breaker-reset /api/v1/release",
+            "there is no %.200s", c->in->path);
         return;
     }
     server_reply_header(c->out, "Allow", allow);
@@ -117,9 +120,11 @@ static void on_people(void *ctx, const struct server_request *in, struct server_
     count(c.s, r ? r->path : "unknown", out->status);
 }
 
-/* ---- the cluster's listener -------------------------------------------------------------------- */
+/* ---- the cluster's listener --------------------------------------------------------------------
+ */
 
-static struct external_trust trust_view(const struct serve_trusted *t, const char *names[SERVE_NAMES])
+static struct external_trust trust_view(const struct serve_trusted *t,
+                                        const char *names[SERVE_NAMES])
 {
     for (size_t i = 0; i < t->n_names; i++)
         names[i] = t->name[i];
@@ -202,7 +207,8 @@ enum err_code serve_trust(struct serve *s, const char *ca_file, const char *cons
     return rc ? err_wrap(e, "listener for the API server") : ERR_OK;
 }
 
-/* ---- life -------------------------------------------------------------------------------------- */
+/* ---- life --------------------------------------------------------------------------------------
+ */
 
 static bool is_loopback(const char *address)
 {
@@ -215,10 +221,11 @@ static enum err_code check(const struct serve_opts *o, struct err *e)
     if (!o->cert_file != !o->key_file || !o->cluster_cert_file != !o->cluster_key_file)
         return err_set(e, ERR_INVAL, "serve: a certificate needs its key and the other way round");
     if (!is_loopback(o->address) && !o->cert_file && !o->allow_plain)
-        return err_set(e, ERR_INVAL,
-                       "serve: %s can be reached from outside, so tokens would travel in the clear; give "
-                       "serve.cert_file and serve.key_file",
-                       o->address);
+        return err_set(
+            e, ERR_INVAL,
+            "serve: %s can be reached from outside, so tokens would travel in the clear; give "
+            "serve.cert_file and serve.key_file",
+            o->address);
     if (o->client_ca_file && !o->cert_file)
         return err_set(e, ERR_INVAL, "serve: client certificates need TLS; give serve.cert_file");
     if (o->cluster && !o->cluster_cert_file)
@@ -260,7 +267,8 @@ static enum err_code start_people(struct serve *s, struct err *e)
     o.body_cap = BODY_CAP;
     o.header_cap = HEADER_CAP;
     o.max_connections = s->o.max_connections;
-    o.max_per_address = s->o.max_connections / 2; /* one address cannot keep all others from the brake */
+    o.max_per_address =
+        s->o.max_connections / 2; /* one address cannot keep all others from the brake */
     o.idle_us = s->o.idle_us;
     o.cert_file = s->o.cert_file;
     o.key_file = s->o.key_file;

@@ -57,14 +57,16 @@ static bool check_keys(struct call *c, const char *const *keys, const struct bod
 
 static bool is_json(const char *type)
 {
-    return type && strncmp(type, "application/json", 16) == 0 && (type[16] == '\0' || type[16] == ';');
+    return type && strncmp(type, "application/json", 16) == 0 &&
+           (type[16] == '\0' || type[16] == ';');
 }
 
 bool body_open(struct call *c, const char *const *keys, struct body *b)
 {
     struct err e = {0};
     *b = (struct body){0};
-    /* A page in a browser can make it send the browser's certificate, but not this header unasked. */
+    /* A page in a browser can make it send the browser's certificate, but not this header unasked.
+     */
     if (c->verdict == AUTH_CERTIFICATE && !is_json(server_header(c->in, "Content-Type"))) {
         call_refuse(c, 415, "Send the header Content-Type: application/json.",
                     "a caller known by certificate must send JSON");
@@ -111,8 +113,8 @@ bool body_text(struct call *c, const struct body *b, const char *key, char *out,
         return false;
     }
     if (!utf8_is_plain(text, strlen(text))) {
-        call_refuse(c, 400, "Leave out control characters.", "%s: holds characters that are not text",
-                    key);
+        call_refuse(c, 400, "Leave out control characters.",
+                    "%s: holds characters that are not text", key);
         return false;
     }
     memcpy(out, text, strlen(text) + 1);
@@ -140,7 +142,8 @@ bool body_flag(struct call *c, const struct body *b, const char *key, bool *out)
     return false;
 }
 
-/* A token does not say who holds it, so the name given is taken; a certificate does, so its name is kept beside. */
+/* A token does not say who holds it, so the name given is taken; a certificate does, so its name is
+ * kept beside. */
 bool body_author(struct call *c, const struct body *b, char out[SHARED_PERSON])
 {
     char given[SHARED_PERSON];

@@ -1,4 +1,5 @@
-/* serve_command.c - what people ask for.  Freezing is done here and now; the rest is queued for the main loop. */
+/* serve_command.c - what people ask for.  Freezing is done here and now; the rest is queued for the
+ * main loop. */
 #include <string.h>
 
 #include "base/clock.h"
@@ -10,7 +11,8 @@
 /* An override that nobody remembers is worse than none. */
 #define OVERRIDE_MOST_US (30 * US_PER_DAY)
 
-/* ---- freeze ------------------------------------------------------------------------------------ */
+/* ---- freeze ------------------------------------------------------------------------------------
+ */
 
 static void answer_freeze(struct call *c, const char *result, const char *warning)
 {
@@ -38,7 +40,8 @@ static bool read_person(struct call *c, char author[SHARED_PERSON], char reason[
     return ok;
 }
 
-/* A brake that wants its form filled in properly is none: a body that cannot be read freezes all the same, and says so. */
+/* A brake that wants its form filled in properly is none: a body that cannot be read freezes all
+ * the same, and says so. */
 void serve_freeze(struct call *c)
 {
     char author[SHARED_PERSON] = "", reason[SHARED_REASON] = "";
@@ -66,18 +69,20 @@ void serve_unfreeze(struct call *c)
     struct freeze_info info;
     freeze_info(c->s->o.freeze, &info);
     answer_freeze(c, info.frozen ? "still frozen" : "unfrozen",
-                  info.config   ? "freeze: true in the configuration stays in force; set it to false there"
+                  info.config
+                      ? "freeze: true in the configuration stays in force; set it to false there"
                   : info.frozen ? "somebody froze again at the same time"
                                 : NULL);
 }
 
-/* ---- commands to the main loop ----------------------------------------------------------------- */
+/* ---- commands to the main loop -----------------------------------------------------------------
+ */
 
 static int status_of(enum command_result r)
 {
     static const int status[] = {
-        [COMMAND_PENDING] = 202,    [COMMAND_DONE] = 200,       [COMMAND_REFUSED] = 409,
-        [COMMAND_NO_TARGET] = 404,  [COMMAND_NOT_LEADER] = 421, [COMMAND_FULL] = 503,
+        [COMMAND_PENDING] = 202,   [COMMAND_DONE] = 200,       [COMMAND_REFUSED] = 409,
+        [COMMAND_NO_TARGET] = 404, [COMMAND_NOT_LEADER] = 421, [COMMAND_FULL] = 503,
         [COMMAND_STOPPING] = 503,
     };
     return status[r];
@@ -97,7 +102,8 @@ static const char *advice(enum command_result r)
     return text[r];
 }
 
-static void answer_command(struct call *c, const struct command *cmd, const struct command_answer *a)
+static void answer_command(struct call *c, const struct command *cmd,
+                           const struct command_answer *a)
 {
     int status = status_of(a->result);
     log_write(c->s->o.log, LOG_INFO, "serve", "command",
@@ -189,7 +195,8 @@ static bool read_for(struct call *c, const char *text, struct command *cmd)
 static bool read_expiry(struct call *c, const struct body *b, struct command *cmd)
 {
     char until[64], time[64];
-    if (!body_text(c, b, "until", until, sizeof until) || !body_text(c, b, "for", time, sizeof time))
+    if (!body_text(c, b, "until", until, sizeof until) ||
+        !body_text(c, b, "for", time, sizeof time))
         return false;
     if ((until[0] != '\0') == (time[0] != '\0')) {
         call_refuse(c, 400, "Give \"for\" (2h) or \"until\" (2024-05-01T12:00:00Z), not both.",
@@ -208,14 +215,16 @@ static bool read_units(struct call *c, const struct body *b, struct command *cmd
     cmd->units = (int)units;
     if (has && cmd->reason[0])
         return true;
-    call_refuse(c, 400, "Give \"units\" and a \"reason\": those who come after you will want to know.",
+    call_refuse(c, 400,
+                "Give \"units\" and a \"reason\": those who come after you will want to know.",
                 "an override needs %s", has ? "a reason" : "a number of units");
     return false;
 }
 
 static bool read_clear(struct call *c, const struct body *b, struct command *cmd)
 {
-    bool more = json_find(b->root, "units") || json_find(b->root, "for") || json_find(b->root, "until");
+    bool more =
+        json_find(b->root, "units") || json_find(b->root, "for") || json_find(b->root, "until");
     cmd->kind = COMMAND_OVERRIDE_CLEAR;
     if (!more)
         return true;
@@ -226,7 +235,7 @@ static bool read_clear(struct call *c, const struct body *b, struct command *cmd
 
 void serve_override(struct call *c)
 {
-    static const char *const keys[] = {"namespace", "name",   "units",  "until", "for",
+    static const char *const keys[] = {"namespace", "name",   "units", "until", "for",
                                        "reason",    "author", "clear", NULL};
     struct command cmd = {.kind = COMMAND_OVERRIDE};
     struct body b;

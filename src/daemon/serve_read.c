@@ -27,7 +27,8 @@ static void put_freeze(struct serve *s, struct json_writer *w)
     json_put_str(w, "freeze", words);
 }
 
-/* The main loop's own words, as they are: the writer has no verbatim text, so the object is closed by hand. */
+/* The main loop's own words, as they are: the writer has no verbatim text, so the object is closed
+ * by hand. */
 static void put_detail(struct call *c, const char *before)
 {
     const struct doc *d = shared_borrow(c->s->o.shared, SHARED_HEALTH);
@@ -40,7 +41,8 @@ static void put_detail(struct call *c, const char *before)
     shared_return(c->s->o.shared, d);
 }
 
-/* Only a loop that stands still is worth a restart; everything else is said, not acted on by a kubelet. */
+/* Only a loop that stands still is worth a restart; everything else is said, not acted on by a
+ * kubelet. */
 void serve_health(struct call *c)
 {
     char why[SHARED_REASON];

@@ -14,7 +14,8 @@
 enum { DOC_KEYS_BYTES = 4 << 20, DOC_ITEMS_MAX = 20000, STUCK_PERIODS = 3 };
 #define STUCK_LEAST_US (5 * US_PER_S)
 
-/* ---- documents --------------------------------------------------------------------------------- */
+/* ---- documents ---------------------------------------------------------------------------------
+ */
 
 void doc_init(struct doc *d)
 {
@@ -79,7 +80,8 @@ bool doc_find(const struct doc *d, const char *ns, const char *name, const char 
     return false;
 }
 
-/* ---- the object -------------------------------------------------------------------------------- */
+/* ---- the object --------------------------------------------------------------------------------
+ */
 
 /* A document and who looks at it: one for being the newest, one per reader. */
 struct held {
@@ -235,7 +237,8 @@ void shared_return(struct shared *s, const struct doc *d)
     unlock(s);
 }
 
-/* ---- flags ------------------------------------------------------------------------------------- */
+/* ---- flags -------------------------------------------------------------------------------------
+ */
 
 void shared_beat(struct shared *s, int64_t mono_us)
 {
@@ -298,7 +301,8 @@ bool shared_ready(struct shared *s, char why[SHARED_REASON])
     return why[0] == '\0';
 }
 
-/* ---- commands ---------------------------------------------------------------------------------- */
+/* ---- commands ----------------------------------------------------------------------------------
+ */
 
 const char *command_name(enum command_kind k)
 {
