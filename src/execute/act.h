@@ -45,8 +45,8 @@ struct act_env {
     const char *holder;  /* who we are, in intents */
     int64_t deadline_us; /* of each request */
     bool (*may_act)(void *ctx, enum act_write what);
-    /* Decision clock, for the times in the status. */
-    int64_t (*now_us)(void *ctx);
+    int64_t (*now_us)(void *ctx);  /* decision clock, for the times in the status */
+    int64_t (*mono_us)(void *ctx); /* real time, for the rate of status writes: clock_mono_us() */
     /* The intent is in the cluster; store the record durably or refuse.  Called at most once per order. */
     enum err_code (*commit)(void *ctx, void *target, const struct status_intent *intent, struct err *e);
     void *ctx;
@@ -62,7 +62,7 @@ struct act_result {
     /* NONE: nothing was decided.  For an order or reconcile with `pending` the answer was lost or we may not write: reconcile later.
      * For publish: not written; try again. */
     enum outcome_result outcome;
-    bool pending;       /* an intent is (or may be) in the status still */
+    bool pending;       /* an intent is (or may be) in the status still: reconcile */
     bool sent;          /* the size was written by us in this job, or may have been */
     bool conflict;      /* somebody else wrote the status or the size meanwhile: look again before deciding */
     bool written;       /* the status holds the result */
@@ -108,7 +108,8 @@ const struct target_status *executor_status(const struct executor *x);
  * is (reconcile); ERR_LIMIT. */
 NODISCARD enum err_code executor_order(struct executor *x, const struct act_order *o, struct err *e);
 NODISCARD enum err_code executor_reconcile(struct executor *x, struct err *e);
-/* Writes the status if status_gate_due() (or force) and nothing runs; *begun tells.  Not due, busy or pending is no error. */
+/* Writes the status if status_gate_due() (or force) and nothing runs; *begun tells.  Not due, busy, pending or
+ * nothing seen yet is no error.  Of s->outcome only what became of the units is taken, and only of the newest outcome. */
 NODISCARD enum err_code executor_publish(struct executor *x, const struct target_status *s, bool force, bool *begun,
                                          struct err *e);
 

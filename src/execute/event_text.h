@@ -1,7 +1,7 @@
 /* event_text.h - reason and message of the Events people read with `kubectl describe`.
  *
  *     ScaledOut    10 -> 12: QPS 1.8x the same-slot median, above its P95; GPU rising for 3 steps
- *     NotScaled    12 stays: cooldown hold: scaled 45 s ago, next scale-in after 300 s
+ *     NotScaled    12 stays, 11 proposed: cooldown hold: scaled 45 s ago, next scale-in after 300 s
  *     ScaleFailed  10 -> 12: deployments.apps "api" is forbidden: ...
  *
  * Reasons are few and CamelCase; numbers are in the message, which is cut at a character's boundary to what an Event holds. */

@@ -70,7 +70,7 @@ struct owner_target {
 
 struct ownership {
     enum owner_kind kind; /* OWNER_NONE: nobody else */
-    char owner[320];      /* "HorizontalPodAutoscaler shop/api" */
+    char owner[352];      /* "HorizontalPodAutoscaler shop/api" */
     char advice[320];     /* what to do to let sluice size it */
 };
 

@@ -9,7 +9,7 @@
  *     "safety": {"state": "Cooling", "lastScaleOut": "2026-11-29T12:00:00.000000Z", "readyBefore": 10,
  *                "rateWindow": {"bucketSeconds": 15, "newest": "2026-11-29T12:00:00.000000Z", "units": [0, 2]}, ...}
  *
- * A window's `units` run from oldest to newest; `newest` is the start of the last bucket.  Leading zeros are left out.
+ * A window's `units` run from oldest to newest; `newest` is the start of the last bucket.
  * Reading is strict: a status that somebody edited into nonsense is an error with its path, and the caller holds. */
 #ifndef EXECUTE_SAFETY_H
 #define EXECUTE_SAFETY_H
@@ -74,9 +74,13 @@ struct safety_claims {
 /* The most restrictive first: frozen, held, overridden, breaker, watching, cooling, normal. */
 enum safety_state safety_state_of(const struct safety_status *s, const struct safety_claims *c, int64_t now_us);
 
-/* Re-buckets w to n buckets of width_us.  Units move to the bucket that holds the *end* of their old one: a window
- * may remember them longer, never shorter.  Units older than the new window are dropped; sums saturate. */
-void safety_window_fit(struct safety_window *w, int32_t n, int64_t width_us);
+/* Re-buckets w to n buckets of width_us for a guard at now_us.  Units move to the bucket that holds the *end* of their
+ * old one, at most now's: a window may remember them longer, never shorter, and never lies in the future (the guard would
+ * forget it).  Units older than the new window are dropped; sums saturate.  Same shape and not in the future: unchanged. */
+void safety_window_fit(struct safety_window *w, int32_t n, int64_t width_us, int64_t now_us);
+/* Another replica's clock may be ahead, or ours went back: times that must lie in the past are moved to now, deadlines
+ * to at most now + longest_us.  Returns how many were moved: to be logged. */
+int safety_clamp(struct safety_status *s, int64_t now_us, int64_t longest_us);
 
 /* The members of "safety"; unset ones are written as null, which a merge patch deletes. */
 void safety_status_put(struct json_writer *w, const char *key, const struct safety_status *s);

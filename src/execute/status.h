@@ -4,9 +4,9 @@
  * object never holds a mixture of two writers.  Members this version does not know are left alone.
  * The CRD reference is docs/capacitytarget.md; deploy/crd/capacitytargets.yaml holds the same bounds (tested).
  *
- * When to write (status_gate): at once when an action, an intent or a condition's status changed; otherwise when
- * anything people read changed, at most every 30 s; and never because only the clock moved.  500 idle targets
- * write nothing. */
+ * When to write (status_gate): at once when an action, an intent, a safety timer of an action or a condition's value changed;
+ * at most every 30 s when sizes, states or kinds of reason changed; at most every 10 min when only numbers inside reasons or
+ * the forecast did; never because the clock moved.  500 idle targets write nothing per round. */
 #ifndef EXECUTE_STATUS_H
 #define EXECUTE_STATUS_H
 
@@ -28,7 +28,7 @@ enum {
     STATUS_BYTES_MAX = 64 << 10,
 };
 
-/* made_us 0: none */
+/* made_us 0, or a number that is not finite: none */
 struct status_forecast {
     int64_t made_us;
     double points[STATUS_POINTS]; /* requests/s: means of the 5 min ending 5, 10, 15 min ahead */
@@ -160,10 +160,10 @@ NODISCARD enum err_code target_status_parse(const struct json_doc *doc, const st
 
 /* Remembers what was last written. */
 struct status_gate {
-    uint64_t urgent, slow; /* hashes */
-    int64_t written_us;    /* real or decision clock, the caller's; SAFETY_NEVER: never */
+    uint64_t urgent, slow, stale; /* hashes */
+    int64_t written_us;              /* the caller's clock; SAFETY_NEVER: never */
 };
-enum { STATUS_PERIOD_S = 30 };
+enum { STATUS_PERIOD_S = 30, STATUS_STALE_S = 600 };
 void status_gate_init(struct status_gate *g);
 bool status_gate_due(const struct status_gate *g, const struct target_status *s, int64_t now_us);
 void status_gate_written(struct status_gate *g, const struct target_status *s, int64_t now_us);

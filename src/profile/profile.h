@@ -72,6 +72,8 @@ enum profile_kind {
     X(START, start_us, DURATION, "startSeconds", NULL, 0.001, 86400, "from request to ready; measured where unset")    \
     X(SERVICE, service_ms, NUM, "latency.serviceMilliseconds", NULL, 0.001, 1e7, "mean service time of a request, ms") \
     X(SLOTS, slots, INT, "latency.slots", NULL, 1, 65536, "requests a unit works on at a time")                        \
+    X(UNIT_QPS, unit_qps, NUM, "latency.unitQps", NULL, 1e-6, 1e9,                                                     \
+      "with a curve: requests/s of a unit at full use; the curve's largest load where unset")                          \
     X(POLICY, policy, TEXT, "policy", NULL, 1, 63, "policy by name")                                                   \
     X(POLICY_FILE, policy_file, TEXT, "policyFile", NULL, 1, 4095, "checkpoint of a learned policy")                   \
     X(WEIGHT_LATENCY, weight_latency, NUM, "weights.latency", NULL, 0, 100, "weight of latency in the objective")      \
@@ -107,7 +109,8 @@ struct profile {
     bool managed, paused, checkpoint;
     int32_t cls; /* enum task_class */
     int32_t units_min, units_max, units_min_safe, gpus_per_unit, slots, override_units;
-    double value, price_usd_h, slo_p99_ms, slo_violation_max, service_ms, weight_latency, weight_cost;
+    double value, price_usd_h, slo_p99_ms, slo_violation_max, service_ms, unit_qps;
+    double weight_latency, weight_cost;
     int64_t start_us, override_until_us, checkpoint_us;
     char *type, *tenant, *group, *policy, *policy_file, *override_author, *override_reason;
     uint8_t source[PROFILE_FIELDS]; /* enum profile_source */
@@ -119,12 +122,16 @@ struct profile {
 };
 
 void profile_init(struct profile *p); /* states nothing */
+/* The lowest layer: class P0 (served first, never preempted), at least one unit, violations 0.01, weights 1, not managed, no
+ * latency target and no price.  The configuration's defaults are set on top of it. */
+void profile_defaults(struct profile *p);
 void profile_fini(struct profile *p);
 
 /* What is wrong, in words, up to a cap; later ones are counted. */
 enum { PROFILE_FAULT_BYTES = 1024 };
 struct profile_faults {
-    int n;
+    int n, n_shown;
+    size_t used;                    /* bytes of the shown ones */
     char text[PROFILE_FAULT_BYTES]; /* "a; b; and 3 more" */
 };
 void profile_faults_init(struct profile_faults *f);
@@ -155,9 +162,13 @@ void profile_set_num(struct profile *p, enum profile_source source, enum profile
 void profile_set_text(struct profile *p, enum profile_source source, enum profile_field f, const char *v,
                       const char *object, struct profile_faults *faults);
 
+/* A measured latency curve: n points, loads ascending. */
+void profile_set_curve(struct profile *p, enum profile_source source, const struct latency_point *point, int n,
+                       const char *object, struct profile_faults *faults);
+
 /* Pure: layers lowest first into out (init'd here; release with profile_fini).  Then the rules over several fields and
- * what must be stated: max units, latency target, a latency model (curve or service time and slots), a class, GPUs and a price.
- * Faults are added to those of the layers. */
+ * what must be stated: max units, latency target, a latency model (curve, or service time and slots; the higher layer's), GPUs
+ * and a price.  Faults are added to those of the layers: with any, the target must not be acted on. */
 void profile_merge(const struct profile *const *layers, size_t n, const char *object, struct profile *out,
                    struct profile_faults *faults);
 
