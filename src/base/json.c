@@ -262,6 +262,11 @@ bool json_is_bool(const struct json *v)
     return cJSON_IsBool(item(v));
 }
 
+bool json_is_true(const struct json *v)
+{
+    return cJSON_IsTrue(item(v));
+}
+
 size_t json_count(const struct json *v)
 {
     size_t n = 0;

@@ -40,6 +40,7 @@ const char *json_key(const struct json *v); /* name of a member, NULL for an ele
 const struct json *json_find(const struct json *v, const char *key); /* NULL when absent */
 const char *json_text(const struct json *v);   /* string value, NULL when not a string */
 double json_number(const struct json *v);      /* NaN when not a number */
+bool json_is_true(const struct json *v);       /* the boolean true; false for anything else */
 
 /* Required members of an object.  Errors: ERR_MISSING, ERR_PARSE (wrong type), ERR_RANGE; the text holds
  * the path from the root of `doc`. */
