@@ -114,6 +114,7 @@ enum err_code doctor_run(const struct doctor_opts *o, struct doctor_report *out,
         .now_us = clock_wall_us(),
         .wait_us = o->wait_us ? o->wait_us : 60 * US_PER_S,
         .prom_skew_us = INT64_MIN,
+        .samples_skew_us = INT64_MIN,
     };
     (void)snprintf(out->cluster, sizeof out->cluster, "%s", o->config->cluster);
     (void)snprintf(out->stage, sizeof out->stage, "%s", run_stage_names[o->config->stage]);
@@ -130,6 +131,7 @@ enum err_code doctor_run(const struct doctor_opts *o, struct doctor_report *out,
     cluster_free(d.cluster);
     prom_free(d.prom);
     http_server_free(d.prom_server);
+    mem_free(d.prom_password);
     kube_free(d.kube);
     kube_config_free(d.kube_config);
     http_client_free(d.http);

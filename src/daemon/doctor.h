@@ -71,7 +71,9 @@ struct doctor_opts {
     const struct run_config *config; /* as `sluice run` would load it; borrowed */
     const char *const *replicas;     /* base URLs of the replicas' endpoints; none: the configuration's own port */
     size_t n_replicas;
-    const char *token_file, *ca_file; /* for them; NULL: of the configuration / the system's */
+    const char *token_file;          /* for them; NULL: serve.token_file */
+    const char *ca_file;             /* NULL: serve.cert_file, whose own key proves it */
+    const char *server_name;         /* name the certificate is for; NULL: the URL's host */
     int64_t wait_us;                 /* longest wait for the cluster's lists and for one round of queries; 0: 60 s */
     void (*progress)(void *ctx, enum doctor_check c); /* before each check; may be NULL */
     void *ctx;

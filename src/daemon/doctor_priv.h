@@ -2,6 +2,7 @@
 #ifndef DAEMON_DOCTOR_PRIV_H
 #define DAEMON_DOCTOR_PRIV_H
 
+#include "collect/collect.h"
 #include "daemon/cluster.h"
 #include "daemon/doctor.h"
 #include "daemon/roster.h"
@@ -24,9 +25,10 @@ struct doctor {
     bool may_read;          /* everything that the stage must read */
     struct cluster *cluster;
     struct roster *roster;  /* synced */
+    char *prom_password;
     struct http_server *prom_server;
     struct prom *prom;      /* answers */
-    int64_t prom_skew_us;   /* its clock minus ours; INT64_MIN: not known */
+    int64_t prom_skew_us, samples_skew_us; /* their clocks minus ours; INT64_MIN: not known */
     bool days_known;
     double days_recorded;   /* of the target with the shortest history */
 };

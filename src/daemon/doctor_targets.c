@@ -64,7 +64,7 @@ static bool open_cluster(struct doctor *d, char *why, size_t n)
     int64_t until_us = clock_mono_us() + d->wait_us;
     struct err e;
     if (cluster_new(d->kube, &o, &d->cluster, &e)) {
-        (void)snprintf(why, n, "%s", e.msg);
+        (void)snprintf(why, n, "%.200s", e.msg);
         return false;
     }
     while (!cluster_synced(d->cluster, why, n)) {
