@@ -1,4 +1,7 @@
+#include <string.h>
+
 #include "cli/commands.h"
+#include "daemon/config.h"
 
 struct config_opts {
     bool markdown;
@@ -8,6 +11,32 @@ static const struct opt_row rows[] = {
              "the keys as a reference page instead of YAML"),
 };
 static const struct opt_table table = OPT_TABLE("config", struct config_opts, rows, "Settings.");
+
+/* The daemon's settings in place of a scenario's. */
+static bool of_daemon(const struct cli_ctx *c)
+{
+    return c->n_args && strcmp(c->args[0], "run") == 0;
+}
+
+static enum err_code put_daemon(const struct cli_ctx *c, bool markdown, struct buf *text, struct err *e)
+{
+    struct run_config config;
+    if (markdown) {
+        opt_write_markdown(&run_config_table, text);
+        return ERR_OK;
+    }
+    if (!c->config && !c->n_sets) {
+        opt_write_config(&run_config_table, text);
+        return ERR_OK;
+    }
+    struct opt_sources *src = opt_sources_new();
+    enum err_code rc = run_config_load(&config, c->config, c->sets, c->n_sets, src, e);
+    if (!rc)
+        opt_write_effective(&run_config_table, &config, src, text);
+    run_config_fini(&config);
+    opt_sources_free(src);
+    return rc;
+}
 
 /* Every value in force and where it was set. */
 static enum err_code put_effective(const struct cli_ctx *c, struct buf *text, struct err *e)
@@ -27,7 +56,9 @@ static enum err_code run(struct cli_ctx *c, struct err *e)
     const struct config_opts *o = c->opts;
     struct buf text = buf_init(CLI_TEXT_MAX);
     enum err_code rc = ERR_OK;
-    if (c->n_args && o->markdown)
+    if (of_daemon(c))
+        rc = put_daemon(c, o->markdown, &text, e);
+    else if (c->n_args && o->markdown)
         rc = err_set(e, ERR_USAGE, "--markdown is about all scenarios; leave out %s", c->args[0]);
     else if (!c->n_args && (c->config || c->n_sets))
         rc = err_set(e, ERR_USAGE, "-c and --set change a SCENARIO; name one");
@@ -46,7 +77,8 @@ const struct cli_cmd cmd_config = {
     .name = "config",
     .summary =
         "an annotated scenario with every default, or the values of one and where each comes from",
-    .args = "[SCENARIO]",
+    .args = "[SCENARIO|run]",
+    .help = "With `run` the same for the settings of the daemon: all of them, or with -c FILE or --set those in force.",
     .max_args = 1,
     .formats = 1u << CLI_TABLE,
     .opts = &table,

@@ -40,6 +40,13 @@ static enum err_code use_name(const char *name, struct policy_use *use, struct e
     return rc;
 }
 
+const char *choose_file(const struct choose *c)
+{
+    if (strcmp(c->policy, "learned") == 0)
+        return c->policy_file;
+    return is_file(c->policy) ? c->policy : NULL;
+}
+
 enum err_code choose_policy(const struct choose *c, struct capacity_config *out, struct learned *l, struct err *why,
                             struct err *e)
 {
@@ -53,10 +60,9 @@ enum err_code choose_policy(const struct choose *c, struct capacity_config *out,
     enum err_code rc = use_name(c->rules, &out->rule, e);
     if (rc)
         return err_wrap(e, "rules");
-    if (strcmp(name, "learned") == 0)
-        use_file(c->policy_file, c, out, l, why);
-    else if (is_file(name))
-        use_file(name, c, out, l, why);
+    const char *file = choose_file(c);
+    if (file)
+        use_file(file, c, out, l, why);
     else if ((rc = use_name(name, &out->main, e)))
         return rc;
     if (why->code == ERR_OK && !capacity_config_finish(out, why))

@@ -24,6 +24,8 @@ struct choose {
 /* out->spec.latency is spec's.  *l holds the networks; learned_fini when out is no longer used, whatever the result.
  * A learned policy that cannot be loaded is no failure here: out then holds (or follows the rules), every record says so, and
  * *why tells (code ERR_OK when all is well).  Errors: of the spec and of names. */
+/* The file a choice reads, or NULL. */
+const char *choose_file(const struct choose *c);
 NODISCARD enum err_code choose_policy(const struct choose *c, struct capacity_config *out, struct learned *l,
                                       struct err *why, struct err *e);
 

@@ -33,7 +33,8 @@ static const struct opt_row prometheus_rows[] = {
     OPT_STRING(struct run_prometheus, password_file, "password_file", NULL, "its password"),
     OPT_BOOL(struct run_prometheus, insecure, "insecure", "false", "do not verify the server's certificate"),
     OPT_DURATION(struct run_prometheus, timeout_us, "timeout", "8s", "100ms", "2min", "longest query"),
-    OPT_DURATION(struct run_prometheus, collect_us, "collect", "10s", "1s", "1min", "period of collection"),
+    OPT_DURATION(struct run_prometheus, collect_us, "collect", "5s", "1s", "1min",
+                 "period of collection; one that divides the decision period lets no decision wait for news"),
 };
 static const struct opt_table prometheus_table =
     OPT_TABLE("prometheus", struct run_prometheus, prometheus_rows, "Where measurements come from.");
@@ -54,6 +55,10 @@ static const struct opt_row serve_rows[] = {
     OPT_STRING(struct run_serve, key_file, "key_file", NULL, "PEM"),
     OPT_STRING(struct run_serve, token_file, "token_file", NULL,
                "bearer token that people present; without it nothing but probes is answered"),
+    OPT_STRING(struct run_serve, client_ca_file, "client_ca_file", NULL, "PEM; client certificates are verified with it"),
+    OPT_STRINGS(struct run_serve, client_names, "client_names", NULL,
+                "common names of client certificates that are let in like the token"),
+    OPT_BOOL(struct run_serve, allow_plain, "allow_plain", "false", "serve beyond loopback without TLS all the same"),
     OPT_BOOL(struct run_serve, metrics_open, "metrics_open", "false", "answer /metrics without a token"),
     OPT_INT(struct run_serve, external_port, "external_port", "0", "0", "65535",
             "serve external.metrics.k8s.io to the API server; 0: not"),
@@ -61,7 +66,8 @@ static const struct opt_row serve_rows[] = {
     OPT_STRING(struct run_serve, external_cert_file, "external_cert_file", NULL, "PEM; required with external_port"),
     OPT_STRING(struct run_serve, external_key_file, "external_key_file", NULL, "PEM"),
     OPT_STRING(struct run_serve, external_client_ca_file, "external_client_ca_file", NULL,
-               "PEM; the API server's request-header client authority"),
+               "PEM; the API server's request-header client authority; else kube-system/extension-apiserver-authentication "
+               "is read"),
     OPT_STRINGS(struct run_serve, external_allowed_names, "external_allowed_names", NULL,
                 "common names the API server's client certificate may have; empty: any of that authority"),
 };
@@ -118,8 +124,8 @@ static const struct opt_table target_table = OPT_TABLE("targets", struct run_tar
 static const struct opt_row rows[] = {
     OPT_STRING(R, cluster, "cluster", "default", "name of the cluster in records and reports"),
     OPT_ENUM(R, stage, "stage", "observe", run_stage_names,
-             "observe writes nothing; single acts on targets labelled sluice.dev/managed=true; extended adds training "
-             "and batch; global acts on every target",
+             "observe writes nothing; single acts on services (P0, P1) labelled sluice.dev/managed=true; extended adds "
+             "training and batch; global acts on every target not labelled false; to and from observe: a restart",
              .reloadable = true),
     OPT_STRING(R, policy, "policy", "mpc",
                "of targets without their own: \"rules\", \"learned\" (policy_file) or a policy's name",
@@ -220,9 +226,8 @@ static enum err_code check(const void *dst, struct err *e)
         return err_set(e, ERR_INVAL, "rules: %s is not a rule", p->name);
     if (!s->cert_file != !s->key_file)
         return err_set(e, ERR_INVAL, "serve: cert_file and key_file go together");
-    if (s->external_port && !(s->external_cert_file && s->external_key_file && s->external_client_ca_file))
-        return err_set(e, ERR_INVAL, "serve.external_port: needs external_cert_file, external_key_file and "
-                       "external_client_ca_file");
+    if (s->external_port && !(s->external_cert_file && s->external_key_file))
+        return err_set(e, ERR_INVAL, "serve.external_port: needs external_cert_file and external_key_file");
     if (c->challenger_share > 0 && c->challenger_switch_us > 0)
         return err_set(e, ERR_INVAL, "challenger_share and challenger_switch: one or the other");
     if ((c->challenger_share > 0 || c->challenger_switch_us > 0) && !c->challenger)
@@ -257,6 +262,9 @@ enum err_code run_config_check_reload(const struct run_config *now, const struct
 {
     struct buf a = buf_init(1 << 20), b = buf_init(1 << 20);
     enum err_code rc = ERR_OK;
+    if ((now->stage == STAGE_OBSERVE) != (next->stage == STAGE_OBSERVE))
+        rc = err_set(e, ERR_MISMATCH, "stage changed from %s to %s, which needs a restart", run_stage_names[now->stage],
+                     run_stage_names[next->stage]);
     for (size_t i = 0; i < run_config_table.n && !rc; i++) {
         const struct opt_row *row = &run_config_table.rows[i];
         if (row->reloadable)

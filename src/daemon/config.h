@@ -42,8 +42,9 @@ struct run_store {
 struct run_serve {
     char *address;
     int64_t port;
-    char *cert_file, *key_file, *token_file;
-    bool metrics_open;
+    char *cert_file, *key_file, *token_file, *client_ca_file;
+    struct opt_strings client_names;
+    bool metrics_open, allow_plain;
     int64_t external_port; /* 0: external.metrics.k8s.io is not served */
     char *external_address, *external_cert_file, *external_key_file, *external_client_ca_file;
     struct opt_strings external_allowed_names;

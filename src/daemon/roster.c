@@ -141,6 +141,7 @@ static struct live *add(struct roster *r, const struct found *f)
     struct live *l = mem_zero(1, sizeof *l);
     l->slot = slot;
     l->source = f->source;
+    l->told_cause = -1;
     (void)snprintf(l->name, sizeof l->name, "%s", f->name);
     (void)snprintf(l->uid, sizeof l->uid, "%s", f->uid);
     target_init(&l->target, &f->id);

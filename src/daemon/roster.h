@@ -21,7 +21,7 @@
 #include "execute/ownership.h"
 #include "profile/profile.h"
 
-enum { ROSTER_MAX = 1024 };
+enum { ROSTER_MAX = 1024, LIVE_VALUES = 512 };
 
 enum live_source { LIVE_SPEC, LIVE_LABEL, LIVE_CONFIG };
 
@@ -54,26 +54,38 @@ struct live {
     struct profile profile, history; /* merged; the layer that was measured */
     struct profile_faults faults;    /* n > 0: inactive */
     uint64_t merged_of;              /* hash of what it was merged from */
+    double slo_ms;                   /* as stated by the highest layer; 0: nowhere */
     struct err policy_error;         /* of configuring; ERR_OK: configured */
     /* cluster */
     struct cluster_scale scale;
+    struct target_counts counts;     /* of this round */
     struct startup startup;
     struct ownership owner;
     bool asked_history, has_history;
     /* state in the cluster */
     struct target_status status;     /* as it is to be shown */
-    bool status_seen, adopted;       /* read from the cluster; its safety state taken over in this epoch */
+    char seen_status[64];            /* version of the CapacityTarget whose status was read last */
+    bool adopted;                    /* its safety state was taken over in this epoch */
     struct err status_error;         /* it could not be read */
     struct executor *executor;       /* LIVE_SPEC, once its kind is known */
     enum live_hold hold;
+    int told_cause;                  /* of the last event about a size held; -1: none */
+    bool told_owned;
     /* of the decision being acted on */
-    struct guard_state guard_before;
-    int64_t decision_id;             /* in the store; 0: none */
-    int64_t step_us;                 /* decision time of the demand step seen first; for latency measurement */
+    int64_t decision_id;             /* of this round, in the store; 0: none */
+    char why[512];                   /* it, in words */
+    int64_t ordered_id;              /* of the decision being carried out */
+    char ordered_why[512];
+    struct guard_state guard_before; /* of it */
+    int units_changed;               /* by the newest action, until a round has counted it */
+    /* for people */
+    double reward_cost, reward_slo, reward_churn; /* of the newest step; NaN: not known */
+    float values[LIVE_VALUES];       /* the critic's, a ring */
+    int n_values;
     /* records */
     int64_t store_id, config_id, challenger_config_id;
     struct record_stream stream, challenger_stream;
-    char config_key[64];             /* of config_id: version and spec */
+    int64_t forecast_stored_us;
     bool seen;                       /* while the roster is brought up to date */
 };
 

@@ -183,10 +183,26 @@ static uint64_t sources_hash(const struct live *l, const struct kube_raw *worklo
     return hash_value(&h) | 1;
 }
 
-static bool states_latency(const struct layers *x, const struct live *l)
+enum { N_LAYERS = 6 };
+
+static void all_layers(const struct layers *x, const struct live *l, const struct profile *all[N_LAYERS])
 {
-    const struct profile *all[] = {&x->defaults, &l->history, &x->template, &x->workload, &x->config, &x->spec};
-    for (size_t i = 0; i < ARRAY_LEN(all); i++)
+    const struct profile *const list[N_LAYERS] = {&x->defaults, &l->history, &x->template,
+                                                  &x->workload, &x->config,  &x->spec};
+    memcpy(all, list, sizeof list);
+}
+
+static double stated_slo(const struct profile *const all[N_LAYERS])
+{
+    for (int i = N_LAYERS; i-- > 0;)
+        if (all[i]->source[PROFILE_F_SLO_P99] != PROFILE_UNSET)
+            return all[i]->slo_p99_ms;
+    return 0;
+}
+
+static bool states_latency(const struct profile *const all[N_LAYERS])
+{
+    for (int i = 0; i < N_LAYERS; i++)
         if (all[i]->n_curve > 0 || all[i]->source[PROFILE_F_SERVICE] != PROFILE_UNSET)
             return true;
     return false;
@@ -194,18 +210,20 @@ static bool states_latency(const struct layers *x, const struct live *l)
 
 static void merge(struct roster *r, struct live *l, struct layers *x)
 {
-    const struct profile *all[] = {&x->defaults, &l->history, &x->template, &x->workload, &x->config, &x->spec};
+    const struct profile *all[N_LAYERS];
     char what[512];
+    all_layers(x, l, all);
+    l->slo_ms = stated_slo(all);
     (void)snprintf(what, sizeof what, "%s %.200s/%.200s",
                    l->source == LIVE_SPEC ? "CapacityTarget" : l->target.id.kind, l->target.id.namespace_, l->name);
     l->hold = LIVE_HOLD_NONE;
     l->policy_error = (struct err){0};
-    if (x->faults.n == 0 && !states_latency(x, l) && !l->has_history) {
+    if (x->faults.n == 0 && !states_latency(all) && !l->has_history) {
         l->hold = LIVE_HOLD_LEARNING;
         return;
     }
     profile_fini(&l->profile);
-    profile_merge(all, ARRAY_LEN(all), what, &l->profile, &x->faults);
+    profile_merge(all, N_LAYERS, what, &l->profile, &x->faults);
     l->faults = x->faults;
     if (!x->faults.n)
         set_spec(r, l);

@@ -47,7 +47,7 @@ size_t round_run(struct round_input *in, size_t n, const struct calendar *cal, i
         target_view(t, cal, now_us, &in[i].counts, &in[i].sample, &in[i].claims, budget, in[i].weight_latency,
                     in[i].weight_cost);
         target_decide(t);
-        int64_t grown = (int64_t)(t->main.plan.units - in[i].counts.requested) * gpus;
+        int64_t grown = (int64_t)(target_acting(t)->plan.units - in[i].counts.requested) * gpus;
         left -= grown > 0 ? grown : 0; /* what is given up is free only once its pods have gone */
         decided++;
     }

@@ -70,6 +70,8 @@ enum err_code target_configure(struct target *t, struct target_policy *p, const 
     char key[2 * TARGET_NAME];
     target_key(t, key);
     next->rng = p->ready ? p->rng : rng_stream(seed, key);
+    const char *file = choose_file(c);
+    (void)snprintf(next->path, sizeof next->path, "%s", file ? file : "");
     next->ready = true;
     target_policy_fini(p);
     memcpy(p, next, sizeof *p);
@@ -161,16 +163,42 @@ void target_view(struct target *t, const struct calendar *cal, int64_t now_us, c
     v->claims = *claims;
 }
 
-static void decide(struct target_policy *p, const struct capacity_view *view)
+static void decide(const struct capacity_view *view, struct target_policy *p)
 {
+    capacity_state_copy(&p->cfg, &p->before, &p->state);
+    p->rng_before = p->rng;
     memset(&p->record, 0, sizeof p->record); /* padding too: it is hashed and stored */
-    decide_capacity(&p->cfg, view, &p->state, &p->rng, &p->state, &p->plan, &p->record);
+    decide_capacity(&p->cfg, view, &p->before, &p->rng, &p->state, &p->plan, &p->record);
+}
+
+static void undo(struct target_policy *p)
+{
+    capacity_state_copy(&p->cfg, &p->state, &p->before);
+    p->rng = p->rng_before;
+}
+
+struct target_policy *target_acting(struct target *t)
+{
+    return t->challenger_acts && t->challenger.ready ? &t->challenger : &t->main;
 }
 
 void target_decide(struct target *t)
 {
-    decide(&t->main, &t->view);
-    if (t->challenger.ready)
-        decide(&t->challenger, &t->view);
+    struct target_policy *acting = target_acting(t), *other = acting == &t->main ? &t->challenger : &t->main;
+    if (other->ready)
+        other->state.guard = acting->state.guard;
+    decide(&t->view, acting);
+    if (other->ready)
+        decide(&t->view, other);
     t->decided = true;
+}
+
+void target_undo(struct target *t)
+{
+    if (!t->decided)
+        return;
+    undo(&t->main);
+    if (t->challenger.ready)
+        undo(&t->challenger);
+    t->decided = false;
 }

@@ -41,13 +41,15 @@ struct target_sample {
 /* A decision configuration with everything it borrows. */
 struct target_policy {
     struct capacity_config cfg;
-    struct capacity_state state;
+    struct capacity_state state, before; /* after and before the newest decision */
     struct capacity_record record;
     struct capacity_plan plan;
     struct learned learned;
     struct err error;  /* why a learned policy is not in use; ERR_OK: it is */
-    struct rng rng;
+    struct rng rng, rng_before;
     bool ready;        /* configured */
+    bool stored;       /* for the recorder: this configuration has its row */
+    char path[1024];   /* of the learned policy's file; "": none */
 };
 
 struct target {
@@ -57,7 +59,8 @@ struct target {
     bool has_latency;
     struct target_policy main, challenger; /* challenger.ready false: none */
     struct capacity_view view;
-    bool decided;              /* main.plan is of this round */
+    bool challenger_acts;      /* switchback: the challenger's turn */
+    bool decided;              /* the plans are of this round */
     /* forecast */
     struct forecaster *forecaster;
     struct forecast forecast;
@@ -91,7 +94,12 @@ void target_push_load(struct target *t, const struct calendar *cal, int64_t now_
 void target_view(struct target *t, const struct calendar *cal, int64_t now_us, const struct target_counts *n,
                  const struct target_sample *s, const struct capacity_claims *claims, int budget_units,
                  double weight_latency, double weight_cost);
-/* Decides on t->view with every configured policy. */
+/* Decides on t->view with every configured policy.  There is one guard's memory: the acting policy's, which the other
+ * is given before it decides. */
 void target_decide(struct target *t);
+/* The round was not recorded: its decisions have not been made. */
+void target_undo(struct target *t);
+/* The policy whose plan is carried out. */
+struct target_policy *target_acting(struct target *t);
 
 #endif

@@ -1,0 +1,164 @@
+#include "daemon/daemon.h"
+
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "base/signal.h"
+#include "daemon/daemon_priv.h"
+
+enum {
+    WAIT_US = 200000,          /* longest wait of a turn */
+    COLLECT_WAIT_US = 1000000, /* a due decision waits for its collection at most this long */
+    STOP_US = 10000000,        /* for what was begun, when asked to stop */
+    JUMP_US = 60000000,        /* of the clock: worth a line */
+};
+
+/* ---- time ------------------------------------------------------------------------------------- */
+
+static void take_time(struct daemon *d)
+{
+    int64_t jump_us;
+    d->mono_us = clock_mono_us();
+    d->now_us = pace_now_us(&d->pace, clock_wall_us(), d->mono_us, &jump_us);
+    shared_beat(d->shared, d->mono_us);
+    if (jump_us > -JUMP_US && jump_us < JUMP_US)
+        return;
+    log_write(d->log, LOG_WARN, "run", "clock jumped", "by_s=%.3f", (double)jump_us * 1e-6);
+    d->jumped_us = d->now_us;
+    d->next_decide_us = d->sources.next_us = 0;
+}
+
+/* The first multiple of `step` after now. */
+static int64_t next_multiple(int64_t now_us, int64_t step_us)
+{
+    return now_us - now_us % step_us + step_us;
+}
+
+static int64_t wait_of(const struct daemon *d, int64_t most_us)
+{
+    int64_t next_us = d->next_decide_us < d->sources.next_us ? d->next_decide_us : d->sources.next_us;
+    int64_t left_us = pace_real_span(&d->pace, next_us - d->now_us);
+    if (d->wait_until_us)
+        left_us = 5000; /* a decision is due: look often */
+    left_us = left_us < most_us ? left_us : most_us;
+    return max_i64(0, left_us);
+}
+
+/* ---- turns ------------------------------------------------------------------------------------ */
+
+static void take_past(struct daemon *d)
+{
+    struct past_answer a;
+    while (d->past && past_take(d->past, &a)) {
+        struct live *l = roster_slot(d->roster, a.asked.slot);
+        if (l && strcmp(l->uid, a.asked.uid) == 0)
+            daemon_learn(d, l, &a);
+        past_answer_fini(&a);
+    }
+}
+
+static void ask_past(struct daemon *d, struct live *l)
+{
+    struct past_question q = {.slot = l->slot, .slo_ms = l->slo_ms, .until_us = clock_wall_us()};
+    if (l->asked_history)
+        return;
+    l->asked_history = true;
+    if (!d->past) {
+        struct profile nothing;
+        profile_init(&nothing);
+        roster_set_history(d->roster, l, &nothing); /* nothing will be learned: what is stated must do */
+        return;
+    }
+    memcpy(q.uid, l->uid, sizeof q.uid);
+    memcpy(q.namespace_, l->target.id.namespace_, sizeof q.namespace_);
+    memcpy(q.name, l->target.id.name, sizeof q.name);
+    memcpy(q.kind, l->target.id.kind, sizeof q.kind);
+    l->asked_history = past_ask(d->past, &q);
+}
+
+static void follow(struct daemon *d)
+{
+    char why[256];
+    cluster_tick(d->cluster, d->mono_us);
+    if (!cluster_synced(d->cluster, why, sizeof why)) {
+        shared_set_unready(d->shared, why);
+        return;
+    }
+    shared_set_unready(d->shared, NULL);
+    (void)roster_sync(d->roster, d->now_us);
+    for (size_t i = 0; i < roster_count(d->roster); i++) {
+        struct live *l = roster_at(d->roster, i);
+        cluster_scale_follow(d->cluster, &l->target.id, &l->scale, d->mono_us);
+        ask_past(d, l);
+    }
+    daemon_adopt(d);
+}
+
+static void collect(struct daemon *d)
+{
+    if (d->now_us >= d->sources.next_us) {
+        collect_start_round(d->sources.collect, d->now_us);
+        d->sources.next_us = next_multiple(d->now_us, d->config.c.prometheus.collect_us);
+    }
+    (void)collect_tick(d->sources.collect);
+}
+
+/* Once per period; the collection that was begun with it is waited for a moment. */
+static void decide(struct daemon *d)
+{
+    if (!d->wait_until_us) {
+        if (d->now_us < d->next_decide_us)
+            return;
+        d->wait_until_us = d->mono_us + COLLECT_WAIT_US;
+    }
+    if (collect_running(d->sources.collect) && d->mono_us < d->wait_until_us)
+        return;
+    d->wait_until_us = 0;
+    d->next_decide_us = next_multiple(d->now_us, d->config.c.step_us);
+    daemon_round(d);
+}
+
+static void look_for_hup(struct daemon *d)
+{
+    struct signalfd_siginfo info;
+    while (read(d->hup, &info, sizeof info) == (ssize_t)sizeof info)
+        d->reload = true;
+}
+
+void daemon_turn(struct daemon *d, int64_t wait_us)
+{
+    take_time(d);
+    (void)kube_poll(d->kube, wait_of(d, wait_us));
+    if (d->sources.prom)
+        (void)prom_tick(d->sources.prom);
+    take_time(d);
+    look_for_hup(d);
+    daemon_look_for_config(d);
+    shared_set_leader(d->shared, daemon_leads(d), d->lead ? NULL : d->replica);
+    follow(d);
+    take_past(d);
+    daemon_commands(d);
+    collect(d);
+    decide(d);
+}
+
+enum err_code daemon_run(struct daemon *d, struct err *e)
+{
+    bool busy = true;
+    (void)e;
+    while (!signal_stop())
+        daemon_turn(d, WAIT_US);
+    log_write(d->log, LOG_INFO, "run", "stopping", NULL);
+    d->stopping = true;
+    shared_set_unready(d->shared, "stopping");
+    int64_t until_us = clock_mono_us() + STOP_US;
+    for (daemon_idle(d, &busy); busy && clock_mono_us() < until_us; daemon_idle(d, &busy)) {
+        take_time(d);
+        (void)kube_poll(d->kube, 50000);
+    }
+    return ERR_OK;
+}

@@ -1,0 +1,144 @@
+/* daemon_priv.h - the daemon's parts, for the files daemon_*.c only; everything else is given the few it needs. */
+#ifndef DAEMON_DAEMON_PRIV_H
+#define DAEMON_DAEMON_PRIV_H
+
+#include <sys/stat.h>
+
+#include "base/tz.h"
+#include "collect/collect.h"
+#include "daemon/cluster.h"
+#include "daemon/config.h"
+#include "daemon/daemon.h"
+#include "daemon/external.h"
+#include "daemon/freeze.h"
+#include "daemon/lead.h"
+#include "daemon/metrics.h"
+#include "daemon/pace.h"
+#include "daemon/past.h"
+#include "daemon/record.h"
+#include "daemon/roster.h"
+#include "daemon/round.h"
+#include "daemon/serve.h"
+#include "daemon/shared.h"
+#include "decide/explain.h"
+#include "kube/event.h"
+#include "prom/client.h"
+
+/* A configuration in force, and the file it came from. */
+struct daemon_config {
+    struct run_config c;
+    char *path;
+    struct stat seen;     /* of the file last looked at, accepted or not */
+    int64_t looked_us;    /* mono */
+};
+
+/* Where measurements come from. */
+struct daemon_sources {
+    struct http_server *server;
+    char *password;
+    struct prom *prom;
+    struct collect *collect;
+    int64_t next_us;      /* decision time of the next collection */
+};
+
+/* Scratch of a round, sized once. */
+struct daemon_scratch {
+    struct round_input *in;       /* [ROSTER_MAX] */
+    struct cluster_count *count;  /* [ROSTER_MAX], in the roster's order */
+    struct cluster_index *index;  /* of generation */
+    uint64_t generation;
+    size_t n;
+    struct external_row *rows;    /* [ROSTER_MAX] */
+    struct doc targets, external, health;
+};
+
+struct daemon {
+    struct log *log;
+    uint64_t seed;
+    char replica[128];
+    struct daemon_config config;
+    struct run_config next_config; /* while a new file is looked at */
+    char *const *sets;
+    size_t n_sets;
+    struct tz *zone;
+    struct calendar calendar;
+    int32_t *holidays;
+
+    struct pace pace;
+    int64_t now_us;               /* decision time of this turn */
+    int64_t mono_us;
+    int64_t next_decide_us;
+    int64_t wait_until_us;        /* mono: a due decision waits for its collection until then; 0: none is due */
+    int64_t jumped_us;            /* decision time of the last jump of the clock; 0: never */
+
+    struct http_client *http;
+    struct kube_config *kube_config;
+    struct kube *kube;
+    struct kube_events *events;
+    struct cluster *cluster;
+    struct daemon_sources sources;
+    struct past *past;            /* NULL without Prometheus */
+    struct roster *roster;
+
+    struct store *store;
+    struct recorder *recorder;
+    bool stored;                  /* the newest round is in the store */
+    struct err store_error;
+    int64_t actuals_us;           /* decision time forecasts were last scored */
+
+    struct freeze *freeze;
+    uint64_t freeze_seen;
+    struct shared *shared;
+    struct metrics *metrics;
+    struct serve *serve;
+    struct lead *lead;            /* NULL: observe, or no lease wanted */
+    uint64_t epoch;               /* of the leadership whose state was adopted */
+    struct act_env act;
+    int64_t ready_peak;           /* most units ready lately, for abnormal states */
+    bool abnormal;
+    bool stopping;
+    struct kube_stats api_shown;
+    struct err config_error;      /* why the newest file was refused; ERR_OK */
+    int hup;                      /* signalfd of SIGHUP, -1 */
+    bool reload;
+    struct daemon_scratch scratch;
+};
+
+/* daemon_start.c */
+enum err_code daemon_clock(struct daemon *d, struct err *e); /* zone and holidays */
+bool daemon_acts_in(const struct daemon *d); /* the stage may write at all */
+
+/* daemon_learn.c: what the past of a target is good for. */
+void daemon_learn(struct daemon *d, struct live *l, const struct past_answer *a);
+
+/* daemon_reload.c: a changed file or SIGHUP. */
+void daemon_look_for_config(struct daemon *d);
+
+/* daemon_round.c */
+void daemon_round(struct daemon *d);
+/* Units, samples and claims of every target into scratch.in. */
+void daemon_fill_inputs(struct daemon *d);
+
+/* daemon_store.c: one transaction for the round; d->stored tells. */
+void daemon_store_round(struct daemon *d, const struct round_input *in, size_t n);
+
+/* daemon_act.c */
+void daemon_act_init(struct daemon *d);
+void daemon_act(struct daemon *d);   /* orders of this round, statuses */
+bool daemon_may_order(const struct daemon *d, const struct live *l); /* its decision of this round would be acted on */
+void daemon_adopt(struct daemon *d); /* what the cluster says of each target: every turn */
+void daemon_idle(const struct daemon *d, bool *busy); /* whether an action is under way */
+
+/* daemon_status.c: l->status as it is to stand now. */
+void daemon_fill_status(struct daemon *d, struct live *l);
+void daemon_tell_late(struct daemon *d, struct live *l); /* daemon_act.c */
+
+/* daemon_show.c */
+void daemon_show(struct daemon *d, double round_s);
+void daemon_event(struct daemon *d, const struct live *l, bool warning, const char *reason, const char *action,
+                  const char *note);
+
+/* daemon_commands.c */
+void daemon_commands(struct daemon *d);
+
+#endif
