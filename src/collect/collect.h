@@ -12,8 +12,8 @@
  *   clocks    every round asks the server for its time().  If our clock jumps (back, or ahead by more than the ring
  *             holds), the rings are emptied and the jump counted: old records cannot be placed any more.
  *
- * `now_us` is the decision clock; samples are stamped on the wall clock, and `speed` maps one to the other where
- * decisions run faster than real time.  Steady state allocates nothing but HTTP bodies.  One thread,
+ * `now_us` is the decision clock.  Samples are stamped on the wall clock; their age, times `speed` where decisions run
+ * faster than real time, places them on it.  Steady state allocates nothing but HTTP bodies.  One thread,
  * the http_client's. */
 #ifndef COLLECT_COLLECT_H
 #define COLLECT_COLLECT_H
@@ -48,9 +48,7 @@ struct collect_opts {
     int64_t step_us;                   /* 10 s */
     int64_t window_us;                 /* 50 s */
     int64_t stale_us;                  /* oldest sample that counts; 60 s */
-    /* Decision time of wall time w: now0_us + (w - wall0_us) * speed.  speed 1, both 0 by default. */
-    double speed;
-    int64_t wall0_us, now0_us;
+    double speed;                      /* decision time over real time; 1 */
     /* Target of a pod; false when the pod is unknown. */
     bool (*pod)(void *ctx, const char *namespace, const char *pod, struct collect_pod *out);
     /* Calls each(arg, name) for every pod of a target; for {pods}.  NULL: from the target's name. */
@@ -75,6 +73,10 @@ NODISCARD enum err_code collect_requery(struct collect *c, const struct queries_
 /* Target `index` in [0, max_targets) is t from now on, with an empty ring; NULL removes it.  The same identity again
  * changes nothing.  Errors: ERR_RANGE, ERR_INVAL for a name that is none. */
 NODISCARD enum err_code collect_set(struct collect *c, int index, const struct collect_target *t, struct err *e);
+
+/* A query of the target's own in place of the configured one (as by: target; `one` sample); NULL takes it back.
+ * Errors: ERR_RANGE, ERR_INVAL (no such target, a placeholder that does not exist, no Prometheus). */
+NODISCARD enum err_code collect_query(struct collect *c, int index, enum field f, const char *query, struct err *e);
 
 /* Every step.  A round still running (slow server) is left to finish and this one is skipped and counted. */
 void collect_start_round(struct collect *c, int64_t now_us);

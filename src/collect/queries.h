@@ -14,7 +14,7 @@
  *   by: target    one query per target (500 targets: 500 queries a round); the placeholders are for these
  *
  * Placeholders: {namespace} {name} {kind} {pods} (regular expression of its pods' names) and, anywhere,
- * {window}.  Samples of a target are joined by `aggregate`; with `one`, two samples are an error that names query and
+ * {namespaces} (regular expression of all targets' namespaces) and {window}.  Samples of a target are joined by `aggregate`; with `one`, two samples are an error that names query and
  * target.  The value is multiplied by `scale`.  NaN, infinities, DCGM's blank markers, negative values, and fractions
  * above 1.05 are missing, never clamped into sense (1 to 1.05 reads as 1). */
 #ifndef COLLECT_QUERIES_H
@@ -59,14 +59,21 @@ struct queries_cfg {
 extern const struct opt_table queries_table;
 
 /* A query made ready: `auto` resolved, everything decided. */
+enum { QUERY_SOURCES_MAX = 8 };
+#define QUERY_SOURCE_LABEL "sluice_source"
 struct query {
     enum field field;
-    enum query_by by;
+    enum query_by by;  /* never QUERY_BY_AUTO */
     enum query_aggregate aggregate; /* never QUERY_AUTO */
     double scale;
     const char *label; /* borrowed from the cfg, or NULL */
     bool counter;
     char *text;        /* {window} still in it */
+    /* Built-in: samples carry their source in QUERY_SOURCE_LABEL, and name a workload or a pod.  Of a target's
+     * samples those of the first source count that has any. */
+    bool builtin;
+    const char *source[QUERY_SOURCES_MAX];
+    int n_sources;
 };
 struct queries {
     struct query q[FIELD_COUNT];
@@ -81,15 +88,18 @@ void queries_print(const struct queries *q, struct buf *out);
 
 /* What stands for the placeholders. */
 struct query_target {
-    const char *namespace, *name, *kind;
-    const char *pods; /* regular expression; NULL: from the name */
+    const char *namespace, *name, *kind; /* NULL: of no single target */
+    const char *pods;       /* regular expression; NULL: from the name */
+    const char *namespaces; /* regular expression; NULL: all */
 };
-/* PromQL with the placeholders filled in; window in the server's time.  Errors: ERR_INVAL for names that are not
+/* PromQL with the placeholders filled in; t may be NULL; window in the server's time.  Errors: ERR_INVAL for names that are not
  * Kubernetes names (nothing can be smuggled into a query). */
 NODISCARD enum err_code query_fill(const char *text, const struct query_target *t, int64_t window_us,
                                    struct buf *out, struct err *e);
-/* The built-in for one target alone (import of history): one sample for the target, no look-up of pods.
- * False when no source has the field. */
-bool query_builtin_target(enum field f, const struct opt_strings *sources, const char **text, double *scale);
+/* PromQL that gives a field of one target as a single series, without a look-up of pods: for histories.  t->pods NULL: pods
+ * are told by their names (Deployments', StatefulSets').  Writes nothing when the field is not collected.
+ * Errors: ERR_MISSING when the configured query cannot be narrowed to one target (by: pod, of the user's own). */
+NODISCARD enum err_code query_for_target(const struct queries_cfg *cfg, enum field f, const struct query_target *t,
+                                         int64_t window_us, struct buf *out, double *scale, struct err *e);
 
 #endif
