@@ -82,6 +82,7 @@ struct kube_opts {
     int attempts;              /* most tries of one call; 4 */
     int64_t backoff_us, backoff_max_us; /* 100 ms, 5 s */
     int64_t absent_us;         /* how long discovery remembers that something is not served; 5 s */
+    int64_t discover_us;       /* how long it remembers what is served; 10 min */
     uint64_t seed;             /* of the jitter */
 };
 struct kube_opts kube_opts_default(void);
@@ -140,8 +141,9 @@ int64_t kube_next_us(const struct kube *k); /* until something is due; INT64_MAX
 
 /* ---- discovery --------------------------------------------------------------------------------- */
 
-/* apiVersion and kind to the resource, from GET /apis/GROUP/VERSION, cached for good once found.  ERR_MISSING when the server
- * does not serve it (asked again after absent_us: a CRD may appear late); other errors as kube_do. */
+/* apiVersion and kind to the resource, from GET /apis/GROUP/VERSION.  What was found is remembered for discover_us, and beyond
+ * while the server cannot be asked.  ERR_MISSING when the server does not serve it (asked again after absent_us: a CRD may
+ * appear late); other errors as kube_do. */
 NODISCARD enum err_code kube_discover(struct kube *k, const char *api_version, const char *kind,
                                       struct kube_resource *out, struct err *e);
 /* From the cache only; NULL when not (yet) known. */
