@@ -10,7 +10,7 @@
 #include "base/signal.h"
 #include "daemon/record_priv.h"
 
-enum { CONFIGS = 16, WHY_MAX = 480, SIGNAL_EVERY = 256 };
+enum { CONFIGS = 16, WHY_MAX = 512, SIGNAL_EVERY = 256 };
 
 const char *replay_fate_name(enum replay_fate f)
 {

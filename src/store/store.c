@@ -19,7 +19,8 @@ enum {
     APPLICATION_ID = 0x736c6365, /* "slce", in the file's header */
     CACHE_KIB = 16 * 1024,
     LOG_PAGES_AUTO = 16384,      /* moved into the file by SQLite itself when nobody tends it: 64 MiB */
-    LOG_BYTES_KEPT = 32 << 20,   /* a longer log is cut after it was moved */
+    LOG_KEPT_MIN = 1 << 20,      /* bytes; an eighth of max_bytes within these */
+    LOG_KEPT_MAX = 32 << 20,
 };
 
 /* ---- names ------------------------------------------------------------------------------------- */
@@ -340,10 +341,12 @@ static enum err_code configure(struct store *s, struct err *e)
     if (s->opt.read_only)
         return ERR_OK;
     int pages = s->opt.pages_max > 0 && s->opt.pages_max < INT32_MAX ? (int)s->opt.pages_max : 0;
+    int64_t share = s->opt.max_bytes > 0 ? s->opt.max_bytes / 8 : LOG_KEPT_MAX;
+    s->log_kept = share < LOG_KEPT_MIN ? LOG_KEPT_MIN : share > LOG_KEPT_MAX ? LOG_KEPT_MAX : share;
     (void)snprintf(set, sizeof set,
                    "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -%d; "
-                   "PRAGMA wal_autocheckpoint = %d; PRAGMA journal_size_limit = %d",
-                   CACHE_KIB, LOG_PAGES_AUTO, LOG_BYTES_KEPT);
+                   "PRAGMA wal_autocheckpoint = %d; PRAGMA journal_size_limit = %" PRId64,
+                   CACHE_KIB, LOG_PAGES_AUTO, s->log_kept);
     enum err_code rc = store_exec(s, set, "open", e);
     if (!rc && pages) {
         (void)snprintf(set, sizeof set, "PRAGMA max_page_count = %d", pages);
@@ -415,7 +418,7 @@ static enum err_code connect_to(struct store *s, struct err *e)
     if (rc)
         return store_error(s, rc, "open", e);
     (void)sqlite3_extended_result_codes(s->db, 1);
-    (void)sqlite3_busy_timeout(s->db, (int)(s->opt.busy_us / 1000));
+    (void)sqlite3_busy_timeout(s->db, store_busy_ms(s));
     enum err_code code = check_identity(s, e);
     if (!code)
         code = configure(s, e);
@@ -473,6 +476,11 @@ const char *store_path(const struct store *s)
 enum store_health store_health(const struct store *s)
 {
     return s->health;
+}
+
+int store_busy_ms(const struct store *s)
+{
+    return (int)(s->opt.busy_us / 1000);
 }
 
 int64_t store_log_bytes(const struct store *s)

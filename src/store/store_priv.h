@@ -67,6 +67,7 @@ struct store {
     bool lost;             /* the round is lost, `why` says how */
     struct err why;
     int64_t page_bytes;
+    int64_t log_kept;      /* a longer log is cut after it was moved */
     int64_t expired_us;     /* when age was last looked at */
     int64_t expired_target; /* last one whose samples were */
     int64_t holder_id;     /* of `holder`; 0: not looked up */
@@ -106,6 +107,7 @@ double store_column_number(sqlite3_stmt *st, int at);                   /* NULL:
 const char *store_column_text(sqlite3_stmt *st, int at);                /* NULL: NULL; borrowed until the next step */
 struct store_blob store_column_blob(sqlite3_stmt *st, int at);
 
+int store_busy_ms(const struct store *s);
 int64_t store_log_bytes(const struct store *s);
 
 #endif

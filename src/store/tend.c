@@ -163,7 +163,7 @@ static enum err_code delete_slice(struct store *s, int64_t now_us, bool too_big,
         rc = expire_decisions(s, cut_us, now_us + AHEAD_US, deleted, e);
         if (!rc)
             rc = expire_measured(s, cut_us, deleted, e);
-        s->expired_us = now_us;
+        s->expired_us = *deleted ? INT64_MIN / 2 : now_us; /* a slice may not have been all: again next time */
     }
     if (!rc && too_big && *deleted == 0) {
         rc = expire_decisions(s, INT64_MAX, INT64_MIN, deleted, e);
@@ -186,11 +186,17 @@ static enum err_code give_back(struct store *s, struct err *e)
     return store_exec(s, sql, "give space back", e);
 }
 
-/* Passive: never waits for a reader.  On a full disk the log itself is in the way: try to cut it. */
-static enum err_code move_log(struct store *s, bool cut, struct err *e)
+/* Passive: never waits for a reader.  A log that has grown large, or stands in the way on a full disk, is cut as well,
+ * if no reader needs it. */
+static enum err_code move_log(struct store *s, struct err *e)
 {
+    bool cut = s->health == STORE_FULL || store_log_bytes(s) > s->log_kept;
+    if (cut)
+        (void)sqlite3_busy_timeout(s->db, 0);
     int rc = sqlite3_wal_checkpoint_v2(s->db, NULL, cut ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE, NULL,
                                        NULL);
+    if (cut)
+        (void)sqlite3_busy_timeout(s->db, store_busy_ms(s));
     return rc == SQLITE_OK || (rc & 0xff) == SQLITE_BUSY || (rc & 0xff) == SQLITE_LOCKED
                ? ERR_OK
                : store_error(s, rc, "checkpoint", e);
@@ -204,7 +210,7 @@ enum err_code store_tend(struct store *s, int64_t now_us, struct store_tended *o
     ASSERT(!s->in_round);
     enum err_code rc = store_may_write(s, e);
     if (!rc)
-        rc = move_log(s, s->health == STORE_FULL, e);
+        rc = move_log(s, e);
     if (!rc)
         rc = size_of(s, &z, e);
     bool too_big = most > 0 && z.file - z.free + z.log > most * USED_SHARE;
