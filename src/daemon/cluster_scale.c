@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/mem.h"
 #include "daemon/cluster.h"
 #include "daemon/cluster_priv.h"
@@ -51,7 +50,6 @@ static void done(void *ctx, enum err_code rc, struct kube_reply *reply, const st
     struct json_doc *doc = NULL;
     struct err e = *why;
     s->reading = false;
-    s->read_us = clock_mono_us();
     if (rc == ERR_INTERRUPTED)
         return;
     if (!rc)
@@ -103,6 +101,7 @@ void cluster_scale_follow(struct cluster *c, const struct target_id *id, struct 
     if (!changed && !retry && !s->dirty)
         return;
     (void)snprintf(s->seen_version, sizeof s->seen_version, "%s", o->version);
+    s->read_us = mono_us;
     start(c, id, kind, s);
 }
 

@@ -22,8 +22,8 @@ enum {
 static void take_time(struct daemon *d)
 {
     int64_t jump_us;
-    d->mono_us = clock_mono_us();
-    d->now_us = pace_now_us(&d->pace, clock_wall_us(), d->mono_us, &jump_us);
+    d->mono_us = daemon_mono_us(d);
+    d->now_us = pace_now_us(&d->pace, daemon_wall_us(d), d->mono_us, &jump_us);
     shared_beat(d->shared, d->mono_us);
     if (jump_us > -JUMP_US && jump_us < JUMP_US)
         return;
@@ -63,7 +63,7 @@ static void take_past(struct daemon *d)
 
 static void ask_past(struct daemon *d, struct live *l)
 {
-    struct past_question q = {.slot = l->slot, .slo_ms = l->slo_ms, .until_us = clock_wall_us()};
+    struct past_question q = {.slot = l->slot, .slo_ms = l->slo_ms, .until_us = daemon_wall_us(d)};
     if (l->asked_history)
         return;
     l->asked_history = true;
@@ -155,8 +155,8 @@ enum err_code daemon_run(struct daemon *d, struct err *e)
     log_write(d->log, LOG_INFO, "run", "stopping", NULL);
     d->stopping = true;
     shared_set_unready(d->shared, "stopping");
-    int64_t until_us = clock_mono_us() + STOP_US;
-    for (daemon_idle(d, &busy); busy && clock_mono_us() < until_us; daemon_idle(d, &busy)) {
+    int64_t until_us = daemon_mono_us(d) + STOP_US;
+    for (daemon_idle(d, &busy); busy && daemon_mono_us(d) < until_us; daemon_idle(d, &busy)) {
         take_time(d);
         (void)kube_poll(d->kube, 50000);
     }

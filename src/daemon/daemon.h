@@ -19,6 +19,14 @@
 #include "base/err.h"
 #include "base/log.h"
 
+/* What a test of many replicas and days puts in place of the world: clocks, and who leads. */
+struct daemon_outside {
+    int64_t (*wall_us)(void *ctx);
+    int64_t (*mono_us)(void *ctx);
+    bool (*leads)(void *ctx, const char *replica);
+    void *ctx;
+};
+
 struct daemon_opts {
     const char *config_path;   /* NULL: defaults and sets alone */
     char *const *sets;         /* key=value, over the file */
@@ -26,6 +34,7 @@ struct daemon_opts {
     const char *replica;       /* identity; NULL: host name and a random part */
     uint64_t seed;
     struct log *log;
+    const struct daemon_outside *outside; /* borrowed; NULL: the real clocks, and the lease decides who leads */
 };
 
 struct daemon;

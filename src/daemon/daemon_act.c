@@ -23,7 +23,7 @@ static bool may_act(void *ctx, enum act_write what)
     const struct daemon *d = ctx;
     if (!daemon_leads(d))
         return false;
-    if (d->lead && lead_held_until_us(d->lead) - clock_mono_us() < d->act.deadline_us)
+    if (d->lead && lead_held_until_us(d->lead) - daemon_mono_us(d) < d->act.deadline_us)
         return false; /* the answer could come after the lease */
     return what == ACT_WRITE_STATUS || !freeze_on(d->freeze);
 }
@@ -128,7 +128,7 @@ void daemon_event(struct daemon *d, const struct live *l, bool warning, const ch
                             .reason = reason,
                             .action = action,
                             .note = note};
-    kube_events_emit(d->events, &ev, clock_wall_us());
+    kube_events_emit(d->events, &ev, daemon_wall_us(d));
 }
 
 static void event_of(struct daemon *d, const struct live *l, const struct act_result *r)
@@ -287,10 +287,12 @@ static void look(struct daemon *d, struct live *l)
 
 static void begin_epoch(struct daemon *d)
 {
-    uint64_t epoch = d->lead ? lead_epoch(d->lead) : 1;
-    if (!daemon_leads(d) || epoch == d->epoch)
-        return;
+    uint64_t epoch = d->lead ? lead_epoch(d->lead) : 0;
+    bool leads = daemon_leads(d), same = d->leading && epoch == d->epoch;
+    d->leading = leads;
     d->epoch = epoch;
+    if (!leads || same)
+        return;
     struct err e;
     if (store_put_note(d->store, &(struct store_note){.time_us = d->now_us, .kind = STORE_NOTE_LEAD, .author = d->replica},
                        &e))

@@ -54,6 +54,7 @@ struct daemon_scratch {
 
 struct daemon {
     struct log *log;
+    const struct daemon_outside *outside; /* NULL: the real ones */
     uint64_t seed;
     char replica[128];
     struct daemon_config config;
@@ -92,6 +93,7 @@ struct daemon {
     struct metrics *metrics;
     struct serve *serve;
     struct lead *lead;            /* NULL: observe, or no lease wanted */
+    bool leading;                 /* at the last turn */
     uint64_t epoch;               /* of the leadership whose state was adopted */
     struct act_env act;
     int64_t ready_peak;           /* most units ready lately, for abnormal states */
@@ -105,6 +107,8 @@ struct daemon {
 };
 
 /* daemon_start.c */
+int64_t daemon_wall_us(const struct daemon *d);
+int64_t daemon_mono_us(const struct daemon *d);
 enum err_code daemon_clock(struct daemon *d, struct err *e); /* zone and holidays */
 bool daemon_acts_in(const struct daemon *d); /* the stage may write at all */
 

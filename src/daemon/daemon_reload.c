@@ -65,7 +65,7 @@ void daemon_look_for_config(struct daemon *d)
     if (rc) {
         log_write(d->log, LOG_ERROR, "config", "new configuration is refused, the old one stays", "error=\"%s\"", e.msg);
     } else {
-        metric_set(d->metrics, METRIC_RELOAD_TIME, (double)clock_wall_us() * 1e-6, NULL);
+        metric_set(d->metrics, METRIC_RELOAD_TIME, (double)daemon_wall_us(d) * 1e-6, NULL);
         log_write(d->log, LOG_INFO, "config", "new configuration", "policy=%s rules=%s stage=%s", d->config.c.policy,
                   d->config.c.rules, run_stage_names[d->config.c.stage]);
     }

@@ -84,7 +84,7 @@ static void show_inputs(struct daemon *d)
         bool up = h->last_ok_us > 0 && h->last_ok_us >= h->last_try_us - h->duration_us && !*h->error;
         metric_set(d->metrics, METRIC_INPUT_UP, up, METRIC_LABELS(h->name));
         metric_set(d->metrics, METRIC_INPUT_AGE,
-                   h->last_ok_us ? (double)(clock_wall_us() - h->last_ok_us) * 1e-6 : NAN, METRIC_LABELS(h->name));
+                   h->last_ok_us ? (double)(daemon_wall_us(d) - h->last_ok_us) * 1e-6 : NAN, METRIC_LABELS(h->name));
     }
     collect_status(d->sources.collect, &s);
     if (s.clock.known)
@@ -147,7 +147,7 @@ static void show_daemon(struct daemon *d, double round_s)
     metric_set(d->metrics, METRIC_FROZEN, freeze_on(d->freeze), NULL);
     metric_set(d->metrics, METRIC_STORE_UP, d->stored, NULL);
     metric_observe(d->metrics, METRIC_ROUND_SECONDS, round_s, NULL);
-    metric_set(d->metrics, METRIC_LAST_ROUND, (double)clock_wall_us() * 1e-6, NULL);
+    metric_set(d->metrics, METRIC_LAST_ROUND, (double)daemon_wall_us(d) * 1e-6, NULL);
     metric_set(d->metrics, METRIC_QUEUE_DEPTH, (double)shared_commands_waiting(d->shared), METRIC_LABELS("commands"));
     metric_set(d->metrics, METRIC_QUEUE_DEPTH, d->past ? (double)past_waiting(d->past) : 0, METRIC_LABELS("history"));
     metric_set(d->metrics, METRIC_QUEUE_DEPTH, (double)kube_running(d->kube), METRIC_LABELS("api"));
@@ -195,7 +195,7 @@ static void fill_row(const struct daemon *d, const struct live *l, struct extern
     const struct forecast *f = &l->target.forecast;
     (void)snprintf(r->ns, sizeof r->ns, "%.63s", l->target.id.namespace_);
     (void)snprintf(r->target, sizeof r->target, "%s", l->name);
-    r->time_us = clock_wall_us();
+    r->time_us = daemon_wall_us(d);
     for (int i = 0; i < EXTERNAL_METRICS; i++)
         r->value[i] = NAN;
     if (l->target.decided)

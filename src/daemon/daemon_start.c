@@ -26,10 +26,22 @@ uint16_t daemon_port(const struct daemon *d)
     return serve_port(d->serve);
 }
 
+int64_t daemon_wall_us(const struct daemon *d)
+{
+    return d->outside ? d->outside->wall_us(d->outside->ctx) : clock_wall_us();
+}
+
+int64_t daemon_mono_us(const struct daemon *d)
+{
+    return d->outside ? d->outside->mono_us(d->outside->ctx) : clock_mono_us();
+}
+
 bool daemon_leads(const struct daemon *d)
 {
     if (!daemon_acts_in(d))
         return false;
+    if (d->outside)
+        return d->outside->leads(d->outside->ctx, d->replica);
     return d->lead ? lead_held(d->lead) : !d->config.c.lease.enabled;
 }
 
@@ -71,8 +83,8 @@ enum err_code daemon_clock(struct daemon *d, struct err *e)
     }
     qsort(d->holidays, c->holidays.n, sizeof *d->holidays, by_day);
     d->calendar = (struct calendar){.zone = d->zone, .holiday_days = d->holidays, .n_holidays = c->holidays.n};
-    int64_t wall_us = clock_wall_us();
-    d->pace = pace_init(c->speed, c->epoch_us ? c->epoch_us : wall_us, wall_us, clock_mono_us());
+    int64_t wall_us = daemon_wall_us(d);
+    d->pace = pace_init(c->speed, c->epoch_us ? c->epoch_us : wall_us, wall_us, daemon_mono_us(d));
     return ERR_OK;
 }
 
@@ -310,7 +322,7 @@ static enum err_code start_serve(struct daemon *d, struct err *e)
 static enum err_code start_lead(struct daemon *d, struct err *e)
 {
     const struct run_lease *l = &d->config.c.lease;
-    if (!daemon_acts_in(d) || !l->enabled)
+    if (!daemon_acts_in(d) || !l->enabled || d->outside)
         return ERR_OK;
     struct lead_opts o = {.config = d->kube_config, .lease = lease_opts_default(), .log = d->log, .changed = wake,
                           .ctx = d};
@@ -388,6 +400,7 @@ enum err_code daemon_new(const struct daemon_opts *o, struct daemon **out, struc
     int64_t jump_us;
     enum err_code rc;
     d->log = o->log;
+    d->outside = o->outside;
     d->seed = o->seed;
     d->sets = o->sets;
     d->n_sets = o->n_sets;
@@ -401,7 +414,7 @@ enum err_code daemon_new(const struct daemon_opts *o, struct daemon **out, struc
         daemon_free(d);
         return rc;
     }
-    d->now_us = pace_now_us(&d->pace, clock_wall_us(), clock_mono_us(), &jump_us);
+    d->now_us = pace_now_us(&d->pace, daemon_wall_us(d), daemon_mono_us(d), &jump_us);
     start_roster(d);
     daemon_act_init(d);
     note(d, STORE_NOTE_START, run_stage_names[d->config.c.stage]);

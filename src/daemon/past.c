@@ -55,21 +55,10 @@ static bool go_on(void *ctx, int64_t done, int64_t all, int64_t samples)
 static bool query_of(const struct past *p, enum field f, const struct past_question *q, struct buf *text,
                      double *scale)
 {
-    const struct query_cfg *c = &p->o.queries->field[f];
-    const char *query = c->query;
     struct query_target t = {.namespace = q->namespace_, .name = q->name, .kind = q->kind};
     struct err e;
-    *scale = c->scale > 0 ? c->scale : 1;
-    if (!query || strcmp(query, "auto") == 0) {
-        double builtin = 1;
-        if (!query_builtin_target(f, &p->o.queries->sources, &query, &builtin))
-            return false;
-        *scale *= builtin;
-    } else if (strcmp(query, "none") == 0 || c->by != QUERY_BY_TARGET) {
-        return false; /* a query for all targets cannot be narrowed to one */
-    }
-    buf_clear(text);
-    return !query_fill(query, &t, p->o.queries->window_us, text, &e) && !buf_check(text, &e);
+    return !query_for_target(p->o.queries, f, &t, p->o.queries->window_us, text, scale, &e) &&
+           !buf_check(text, &e) && text->n > 0;
 }
 
 static enum err_code fetch(struct past *p, const struct past_question *q, struct history *h, struct err *e)
