@@ -78,7 +78,7 @@ TEST_DIRS := $(sort $(dir $(wildcard tests/unit/*/*_test.c tests/prop/*_test.c t
 TEST_BINS := $(foreach d,$(TEST_DIRS),$(B)/$(patsubst %/,%,$(d))/run)
 
 # What stands in for a cluster: an API server and an exporter, in the test's process or as programs.
-STANDINS := apiserver exporter
+STANDINS := live apiserver exporter
 STANDIN_LIBS := $(foreach d,$(STANDINS),$(if $(wildcard tests/$(d)/*.c),$(B)/tests/lib$(d).a))
 define standin_rule
 $(B)/tests/lib$(1).a: $(call obj,$(filter-out tests/$(1)/main.c,$(wildcard tests/$(1)/*.c)))

@@ -146,6 +146,16 @@ void daemon_turn(struct daemon *d, int64_t wait_us)
     decide(d);
 }
 
+bool daemon_quiet(const struct daemon *d)
+{
+    bool busy;
+    daemon_idle(d, &busy);
+    for (size_t i = 0; i < roster_count(d->roster) && !busy; i++)
+        busy = roster_at(d->roster, i)->scale.reading;
+    return !busy && !d->wait_until_us && d->now_us < d->next_decide_us && d->now_us < d->sources.next_us &&
+           !collect_running(d->sources.collect);
+}
+
 enum err_code daemon_run(struct daemon *d, struct err *e)
 {
     bool busy = true;

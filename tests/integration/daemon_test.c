@@ -1,0 +1,110 @@
+/* The daemon against the test API server: what it does, what it must not do, and what the next leader finds. */
+#include "base/mem.h"
+#include "daemon/daemon.h"
+#include "store/store.h"
+#include "tests/live/live_world.h"
+#include "tests/support/test.h"
+
+static void rounds(struct live_world *w, const char *name, double qps, int n)
+{
+    for (int i = 0; i < n; i++) {
+        live_world_demand(w, name, qps);
+        live_world_round(w);
+    }
+}
+
+static size_t writes(struct live_world *w)
+{
+    return apiserver_counted(w->api, "write", NULL, false);
+}
+
+TEST(observe_sends_no_write_request_of_any_kind)
+{
+    struct live_world w;
+    live_world_start(&w, "observe", "policy: rules\n", NULL);
+    live_world_target(&w, "chat", 2, 20, "");
+    apiserver_forget(w.api);
+    live_world_up(&w, 0);
+    live_world_up(&w, 1);
+    rounds(&w, "chat", 100, 6);
+    rounds(&w, "chat", 1500, 40); /* would scale out by far */
+    if (writes(&w))
+        apiserver_print_log(w.api, 50);
+    assert_int_equal(writes(&w), 0);
+    assert_int_equal(live_world_units(&w, "chat"), 2);
+    live_world_stop(&w);
+}
+
+TEST(single_scales_out_after_the_intent_is_in_the_status)
+{
+    struct live_world w;
+    live_world_start(&w, "single", "policy: rules\n", NULL);
+    live_world_target(&w, "chat", 2, 20, "");
+    live_world_up(&w, 0);
+    rounds(&w, "chat", 100, 6);
+    apiserver_forget(w.api);
+    rounds(&w, "chat", 1500, 40);
+    assert_true(live_world_units(&w, "chat") > 10);
+    char *outcome = apiserver_field(w.api, "/apis/sluice.dev/v1alpha1/namespaces/shop/capacitytargets/chat",
+                                    "status.outcome.result");
+    assert_non_null(outcome);
+    assert_string_equal(outcome, "Executed");
+    mem_free(outcome);
+    live_world_stop(&w);
+}
+
+TEST(a_target_that_an_autoscaler_owns_is_left_alone_and_the_owner_named)
+{
+    struct live_world w;
+    live_world_start(&w, "single", "policy: rules\n", NULL);
+    live_world_target(&w, "chat", 2, 20, "");
+    apiserver_must_load(w.api, "{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, metadata: {name: theirs, "
+                               "namespace: shop}, spec: {maxReplicas: 9, scaleTargetRef: {apiVersion: apps/v1, kind: "
+                               "Deployment, name: chat}}}");
+    live_world_up(&w, 0);
+    rounds(&w, "chat", 1500, 30);
+    assert_int_equal(live_world_units(&w, "chat"), 2);
+    char *why = apiserver_field(w.api, "/apis/sluice.dev/v1alpha1/namespaces/shop/capacitytargets/chat",
+                                "status.conditions");
+    assert_non_null(why);
+    assert_non_null(strstr(why, "HorizontalPodAutoscaler shop/theirs"));
+    mem_free(why);
+    live_world_stop(&w);
+}
+
+TEST(the_next_leader_goes_on_with_cooldowns_and_repeats_nothing)
+{
+    struct live_world w;
+    live_world_start(&w, "single", "policy: rules\n", NULL);
+    live_world_target(&w, "chat", 2, 20, "");
+    live_world_up(&w, 0);
+    live_world_up(&w, 1);
+    rounds(&w, "chat", 100, 6);
+    while (live_world_units(&w, "chat") == 2)
+        rounds(&w, "chat", 1500, 1);
+    int before = live_world_units(&w, "chat");
+    live_world_down(&w, 0);
+    w.leader = 1;
+    apiserver_forget(w.api);
+    rounds(&w, "chat", 1500, 2); /* 30 s after an action: still cooling, 60 s after scale-out */
+    assert_int_equal(live_world_units(&w, "chat"), before);
+    rounds(&w, "chat", 1500, 12);
+    assert_true(live_world_units(&w, "chat") > before);
+    live_world_stop(&w);
+}
+
+TEST(a_frozen_replica_acts_on_nothing_and_stays_frozen_over_a_restart)
+{
+    struct live_world w;
+    live_world_start(&w, "single", "policy: rules\n", NULL);
+    live_world_target(&w, "chat", 2, 20, "");
+    live_world_up(&w, 0);
+    rounds(&w, "chat", 100, 6);
+    live_world_down(&w, 0);
+    const char *word = "{\"author\":\"ann\",\"reason\":\"test\",\"source\":\"endpoint\",\"time\":\"2026-01-01T00:00:00Z\"}";
+    test_write_file(test_path("%s/frozen", w.seat[0].dir), word, strlen(word));
+    live_world_up(&w, 0);
+    rounds(&w, "chat", 1500, 30);
+    assert_int_equal(live_world_units(&w, "chat"), 2);
+    live_world_stop(&w);
+}
