@@ -9,8 +9,8 @@
 void time_text(int64_t us, char out[TIME_TEXT])
 {
     struct tz_civil c = tz_civil(us);
-    (void)snprintf(out, TIME_TEXT, "%04d-%02d-%02dT%02d:%02d:%02d.%06dZ", c.year % 10000, c.month % 100, c.day % 100,
-                   c.hour % 100, c.minute % 100, c.second % 100, c.us % 1000000);
+    (void)snprintf(out, TIME_TEXT, "%04d-%02d-%02dT%02d:%02d:%02d.%06dZ", c.year, c.month, c.day, c.hour, c.minute,
+                   c.second, c.us);
 }
 
 void put_time(struct json_writer *w, const char *key, int64_t us, bool set)

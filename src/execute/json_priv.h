@@ -12,7 +12,7 @@
 #include "base/err.h"
 #include "base/json.h"
 
-enum { TIME_TEXT = 32 };
+enum { TIME_TEXT = 96 };
 void time_text(int64_t us, char out[TIME_TEXT]); /* "2026-11-29T12:00:00.000000Z": always six digits */
 
 void put_time(struct json_writer *w, const char *key, int64_t us, bool set);

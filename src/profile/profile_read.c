@@ -103,12 +103,9 @@ static void unknown_key(struct meta_reader *m, const char *what, const char *key
 {
     const char *near = opt_nearest(key, meta_key, NULL);
     char shown[PROFILE_SHOWN];
-    profile_show(key, shown);
-    if (near)
-        profile_fault(m->faults, "%s: %s " PREFIX "%s: unknown key, did you mean " PREFIX "%s?", m->object, what,
-                      shown, near);
-    else
-        profile_fault(m->faults, "%s: %s " PREFIX "%s: unknown key", m->object, what, shown);
+    profile_show(key - strlen(PREFIX), shown);
+    profile_fault(m->faults, "%s: %s: unknown key %s%s%s%s", m->object, what, shown, near ? ", did you mean " PREFIX : "",
+                  near ? near : "", near ? "?" : "");
 }
 
 static void meta_pair(struct meta_reader *m, bool label, const char *key, const char *value)
@@ -306,10 +303,8 @@ static void spec_unknown(struct spec_reader *s, const char *path)
     const char *near = opt_nearest(path, spec_key, NULL);
     char shown[PROFILE_SHOWN];
     profile_show(path, shown);
-    if (near)
-        profile_fault(s->faults, "%s: spec.%s: unknown key, did you mean spec.%s?", s->object, shown, near);
-    else
-        profile_fault(s->faults, "%s: spec.%s: unknown key", s->object, shown);
+    profile_fault(s->faults, "%s: spec: unknown key %s%s%s%s", s->object, shown, near ? ", did you mean " : "",
+                  near ? near : "", near ? "?" : "");
 }
 
 static void spec_value(struct spec_reader *s, const char *path, const struct json *parent, const struct json *json)
