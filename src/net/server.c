@@ -160,6 +160,23 @@ static void call_handler(struct server_exchange *x, const char *method, bool aga
     x->handled = true;
 }
 
+/* An answer that is to come; the connection sleeps until it is there. */
+static enum MHD_Result settle(struct server_exchange *x)
+{
+    struct server *s = x->c->s;
+    for (;;) {
+        uint64_t wakes = atomic_load(&s->wakes);
+        if (atomic_load(&s->stopping) || server_conn_gone(x->c))
+            return MHD_NO;
+        if (x->reply.settle(x->reply.ctx, &x->reply)) {
+            x->reply.settle = NULL;
+            return send_reply(x);
+        }
+        if (server_conn_sleep(x->c, clock_mono_us() + SERVER_ASK_AGAIN_US, true, wakes))
+            return MHD_YES;
+    }
+}
+
 static enum MHD_Result handle(struct server_exchange *x, const char *method)
 {
     bool stopping = atomic_load(&x->c->s->stopping);
@@ -176,6 +193,8 @@ static enum MHD_Result handle(struct server_exchange *x, const char *method)
         if (x->reply.delay_us > 0 && !x->reply.later)
             return server_conn_sleep(x->c, clock_mono_us() + x->reply.delay_us, false, 0) ? MHD_YES : MHD_NO;
     }
+    if (x->reply.settle)
+        return settle(x);
     return stopping || x->reply.later ? MHD_NO : send_reply(x);
 }
 

@@ -45,6 +45,9 @@ struct server_reply {
     ssize_t (*pull)(void *ctx, char *p, size_t n);
     void (*free)(void *ctx);
     void *ctx;
+    /* When set the answer is not known yet and no thread waits for it: asked by server_wake, or within 100 ms, until it
+     * returns true with status and body filled in.  ctx and `free` as for a streamed answer. */
+    bool (*settle)(void *ctx, struct server_reply *out);
 };
 void server_reply_header(struct server_reply *r, const char *name, const char *value);
 
@@ -71,7 +74,7 @@ struct server;
  * key), ERR_INVAL. */
 NODISCARD enum err_code server_start(const struct server_opts *o, struct server **out, struct err *e);
 uint16_t server_port(const struct server *s);
-void server_wake(struct server *s); /* asks every streamed answer again, from any thread */
+void server_wake(struct server *s); /* asks every streamed or unsettled answer again, from any thread */
 /* New certificate for connections from now on. */
 NODISCARD enum err_code server_reload_tls(struct server *s, struct err *e);
 void server_stop(struct server *s); /* waits for running handlers; NULL is fine */
