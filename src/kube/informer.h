@@ -81,8 +81,8 @@ void informer_free(struct informer *inf); /* cancels its request; no handler is 
 
 bool informer_synced(const struct informer *inf);
 enum informer_state informer_state(const struct informer *inf);
-/* Microseconds of real time since the last sign of life: a byte of a watch (bookmarks every 60 s), a page of a list.
- * INT64_MAX before the first complete list. */
+/* Microseconds of real time since the cache was last known to be whole: a byte of a watch (bookmarks come every 60 s) or a
+ * complete list.  INT64_MAX before the first one. */
 int64_t informer_age_us(const struct informer *inf);
 /* Why the last attempt failed; e->code ERR_OK while all is well.  s may be NULL. */
 void informer_failure(const struct informer *inf, struct err *e, struct kube_status *s);
