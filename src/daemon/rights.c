@@ -23,6 +23,7 @@ const struct right rights[] = {
 
     {"apps", "deployments", "scale", "update", STAGE_SINGLE, RIGHT_REQUIRED, false, NULL, "scaling"},
     {"apps", "statefulsets", "scale", "update", STAGE_SINGLE, RIGHT_REQUIRED, false, NULL, "scaling"},
+    {"sluice.dev", "capacitytargets", NULL, "patch", STAGE_SINGLE, RIGHT_REQUIRED, false, NULL, "sluice override"},
     {"sluice.dev", "capacitytargets", "status", "patch", STAGE_SINGLE, RIGHT_REQUIRED, false, NULL, "safety state, intent and outcome"},
     {"events.k8s.io", "events", NULL, "create patch", STAGE_SINGLE, RIGHT_REQUIRED, false, NULL, "what was done, and why not"},
     {"coordination.k8s.io", "leases", NULL, "create", STAGE_SINGLE, RIGHT_REQUIRED, true, NULL, "which replica acts"},

@@ -34,7 +34,8 @@ static inline struct buf deploy_shell(const char *command)
     int status = pclose(f);
     if (status != 0) {
         print_error("%.*s", (int)(out.n < 4000 ? out.n : 4000), out.p);
-        (void)system(test_path("cat '%s' >&2", err));
+        if (system(test_path("cat '%s' >&2", err)) != 0)
+            print_error("its errors cannot be shown\n");
         fail_msg("%s: ended with %d", command, status);
     }
     buf_char(&out, '\0');
@@ -73,10 +74,13 @@ static inline void manifests_split(struct manifests *m, const char *name)
     }
 }
 
+/* Rendered once per run and kept: a dozen tests look at the same few. */
 static inline struct manifests manifests_render(const char *dir)
 {
     need_program("kubectl");
-    struct manifests m = {.text = deploy_shell(test_path("kubectl kustomize deploy/%s", dir))};
+    const char *kept = test_path("%s/rendered-%s", test_tmp_dir(), strrchr(dir, '/') ? strrchr(dir, '/') + 1 : dir);
+    struct manifests m = {.text = deploy_shell(test_path("{ [ -f '%s' ] || kubectl kustomize deploy/%s > '%s'; } && cat '%s'", kept,
+                                                         dir, kept, kept))};
     manifests_split(&m, dir);
     assert_true(m.n > 0);
     return m;
