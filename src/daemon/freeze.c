@@ -87,7 +87,6 @@ static void put_file(const struct freeze_word *w, struct buf *out)
     json_put_str(&j, "source", freeze_source_name(w->source));
     json_put_str(&j, "time", at);
     json_close(&j);
-    buf_char(out, '\n');
 }
 
 static enum err_code write_file(const struct freeze *f, const struct freeze_word *w, struct err *e)

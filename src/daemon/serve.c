@@ -8,14 +8,12 @@
 #include "daemon/serve_priv.h"
 
 enum {
-    PEOPLE_THREADS = 4, /* SHARED_WAITING of them may wait for the main loop */
-    CLUSTER_THREADS = 2,
+    THREADS = 2, /* of each listener; none ever waits for the main loop */
     BODY_CAP = 64 << 10,
     HEADER_CAP = 16 << 10,
     CONNECTIONS = 128,
 };
-_Static_assert((int)PEOPLE_THREADS > (int)SHARED_WAITING + 1, "threads left for a freeze");
-#define WAIT_US US_PER_S
+#define WAIT_US (5 * US_PER_S)
 
 /* ---- routes ------------------------------------------------------------------------------------
  */
@@ -98,7 +96,7 @@ static bool let_in(struct call *c, const struct route *r)
     return false;
 }
 
-static void count(struct serve *s, const char *endpoint, int status)
+void serve_count(struct serve *s, const char *endpoint, int status)
 {
     char code[16];
     (void)snprintf(code, sizeof code, "%d", status);
@@ -111,13 +109,15 @@ static void on_people(void *ctx, const struct server_request *in, struct server_
     struct call c = {.s = ctx, .in = in, .out = out, .verdict = AUTH_NOTHING};
     const struct route *r = find_route(in, allow);
     out->body = buf_init(SERVE_REPLY_BYTES);
+    c.endpoint = r ? r->path : "unknown";
     if (!r) {
         no_route(&c, allow);
     } else if (let_in(&c, r)) {
         c.item = in->path + (r->item ? strlen(r->path) : 0);
         r->handler(&c);
     }
-    count(c.s, r ? r->path : "unknown", out->status);
+    if (!out->settle)
+        serve_count(c.s, c.endpoint, out->status);
 }
 
 /* ---- the cluster's listener --------------------------------------------------------------------
@@ -144,7 +144,7 @@ static void on_cluster(void *ctx, const struct server_request *in, struct server
     ASSERT(pthread_mutex_unlock(&s->trust_lock) == 0);
     struct external_trust trust = trust_view(&now, names);
     external_answer(s->o.shared, &trust, in, out);
-    count(s, "external.metrics.k8s.io", out->status);
+    serve_count(s, "external.metrics.k8s.io", out->status);
 }
 
 static enum err_code copy_trust(const char *const *names, size_t n_names, const char *user_header,
@@ -170,7 +170,7 @@ static enum err_code start_cluster(struct serve *s, const char *ca_file, struct 
     struct server_opts o = server_opts_default();
     o.address = s->o.cluster_address;
     o.port = s->o.cluster_port;
-    o.threads = CLUSTER_THREADS;
+    o.threads = THREADS;
     o.body_cap = BODY_CAP;
     o.max_connections = s->o.max_connections;
     o.idle_us = s->o.idle_us;
@@ -258,12 +258,18 @@ static void copy_opts(struct serve *s, const struct serve_opts *o)
     s->o.wait_us = o->wait_us ? o->wait_us : WAIT_US;
 }
 
+static void on_answer(void *ctx)
+{
+    struct serve *s = ctx;
+    server_wake(s->people);
+}
+
 static enum err_code start_people(struct serve *s, struct err *e)
 {
     struct server_opts o = server_opts_default();
     o.address = s->o.address;
     o.port = s->o.port;
-    o.threads = PEOPLE_THREADS;
+    o.threads = THREADS;
     o.body_cap = BODY_CAP;
     o.header_cap = HEADER_CAP;
     o.max_connections = s->o.max_connections;
@@ -294,6 +300,7 @@ enum err_code serve_start(const struct serve_opts *o, struct serve **out, struct
         serve_stop(s);
         return err_wrap(e, "serve");
     }
+    shared_on_answer(o->shared, on_answer, s);
     *out = s;
     return ERR_OK;
 }
@@ -302,6 +309,7 @@ void serve_stop(struct serve *s)
 {
     if (!s)
         return;
+    shared_on_answer(s->o.shared, NULL, NULL);
     server_stop(s->people);
     server_stop(s->cluster);
     auth_free(s->auth);

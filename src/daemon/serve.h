@@ -16,8 +16,8 @@
  *   POST /api/v1/breaker-reset        {"namespace", "name"}
  *   POST /api/v1/release              {} or {"namespace", "name"}
  *
- * Errors are {"error", "what_to_do"}.  Freezing touches neither the main loop nor the network.  Other commands wait at
- * most 1 s for the main loop, on at most SHARED_WAITING of the threads, so that there is always one for a freeze. */
+ * Errors are {"error", "what_to_do"}.  Freezing touches neither the main loop nor the network.  The answers to other
+ * commands wait at most 5 s for the main loop; no thread does, so nothing delays a freeze. */
 #ifndef DAEMON_SERVE_H
 #define DAEMON_SERVE_H
 
@@ -50,7 +50,7 @@ struct serve_opts {
     /* caps, 0: default; for tests */
     int64_t idle_us;                 /* 10 s */
     int max_connections;             /* 128 */
-    int64_t wait_us;                 /* 1 s */
+    int64_t wait_us;                 /* 5 s */
     /* borrowed until serve_stop */
     struct shared *shared;
     struct freeze *freeze;
@@ -61,7 +61,7 @@ struct serve_opts {
 struct serve;
 /* Errors: ERR_INVAL (not loopback and no TLS, half a key pair), ERR_IO (address in use, files). */
 NODISCARD enum err_code serve_start(const struct serve_opts *o, struct serve **out, struct err *e);
-void serve_stop(struct serve *s); /* waits for running requests: call shared_stop() before; NULL is fine */
+void serve_stop(struct serve *s); /* call shared_stop() before, so that pending commands are answered; NULL is fine */
 
 uint16_t serve_port(const struct serve *s);
 uint16_t serve_cluster_port(const struct serve *s); /* 0 while it is not served */

@@ -20,7 +20,6 @@ void call_refuse(struct call *c, int status, const char *what_to_do, const char 
     json_put_str(&w, "error", text);
     json_put_str(&w, "what_to_do", what_to_do);
     json_close(&w);
-    buf_char(&c->out->body, '\n');
     c->out->status = status;
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/mem.h"
 #include "base/opt.h"
 #include "base/tz.h"
 #include "daemon/serve_priv.h"
@@ -27,7 +28,6 @@ static void answer_freeze(struct call *c, const char *result, const char *warnin
     json_put_str(&w, "freeze", words);
     json_put_str(&w, "warning", warning);
     json_close(&w);
-    buf_char(&c->out->body, '\n');
 }
 
 static bool read_person(struct call *c, char author[SHARED_PERSON], char reason[SHARED_REASON])
@@ -119,14 +119,60 @@ static void answer_command(struct call *c, const struct command *cmd,
     json_put_str(&w, "result", a->result == COMMAND_DONE ? "done" : "accepted");
     json_put_str(&w, "message", a->text);
     json_close(&w);
-    buf_char(&c->out->body, '\n');
+}
+
+/* An answer that waits for the main loop; no thread does. */
+struct pending {
+    struct serve *s;
+    struct command command;
+    const char *endpoint;
+    int64_t until_us;
+    bool settled;
+};
+
+static bool settle(void *ctx, struct server_reply *out)
+{
+    struct pending *p = ctx;
+    struct call c = {.s = p->s, .out = out};
+    struct command_answer a = {.result = COMMAND_PENDING,
+                               .text = "accepted, not yet applied: the main loop is busy"};
+    p->settled = shared_command_settled(p->s->o.shared, p->command.id, &a);
+    if (!p->settled && clock_mono_us() < p->until_us)
+        return false;
+    if (!p->settled)
+        shared_command_leave(p->s->o.shared, p->command.id);
+    p->settled = true;
+    answer_command(&c, &p->command, &a);
+    serve_count(p->s, p->endpoint, out->status);
+    return true;
+}
+
+/* The client may have gone before the outcome came. */
+static void pending_free(void *ctx)
+{
+    struct pending *p = ctx;
+    if (!p->settled)
+        shared_command_leave(p->s->o.shared, p->command.id);
+    mem_free(p);
 }
 
 static void run_command(struct call *c, struct command *cmd)
 {
     struct command_answer a;
-    shared_command(c->s->o.shared, cmd, c->s->o.wait_us, &a);
-    answer_command(c, cmd, &a);
+    if (!shared_command_send(c->s->o.shared, cmd, &a)) {
+        answer_command(c, cmd, &a);
+        return;
+    }
+    struct pending *p = mem_zero(1, sizeof *p);
+    *p = (struct pending){
+        .s = c->s,
+        .command = *cmd,
+        .endpoint = c->endpoint,
+        .until_us = clock_mono_us() + c->s->o.wait_us,
+    };
+    c->out->settle = settle;
+    c->out->free = pending_free;
+    c->out->ctx = p;
 }
 
 /* RFC 1123: what Kubernetes allows, so nothing else can name a target. */

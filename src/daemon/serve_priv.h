@@ -41,12 +41,15 @@ struct call {
     struct server_reply *out;
     enum auth_verdict verdict;
     char who[AUTH_WHO];
-    const char *item; /* of a route with one: what follows its path */
+    const char *endpoint; /* the route's path */
+    const char *item;     /* of a route with one: what follows its path */
 };
 typedef void call_handler(struct call *c);
 call_handler serve_health, serve_ready, serve_metrics, serve_targets, serve_target, serve_freeze_state,
     serve_freeze, serve_unfreeze, serve_override, serve_breaker_reset, serve_release;
 
+/* One more answer of this status, for the metrics. */
+void serve_count(struct serve *s, const char *endpoint, int status);
 /* {"error", "what_to_do"} with this status. */
 void call_refuse(struct call *c, int status, const char *what_to_do, const char *fmt, ...)
     PRINTF_LIKE(4, 5);

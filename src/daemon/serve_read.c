@@ -66,7 +66,6 @@ void serve_ready(struct call *c)
     json_put_str(&w, "status", ready ? "ready" : "not ready");
     json_put_str(&w, "why", ready ? NULL : why);
     json_close(&w);
-    buf_char(&c->out->body, '\n');
 }
 
 void serve_metrics(struct call *c)
@@ -148,5 +147,4 @@ void serve_freeze_state(struct call *c)
     json_put_bool(&w, "cluster", info.cluster);
     json_put_bool(&w, "persisted", info.persisted);
     json_close(&w);
-    buf_char(&c->out->body, '\n');
 }

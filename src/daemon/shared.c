@@ -1,12 +1,10 @@
 #include "daemon/shared.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -93,14 +91,13 @@ struct held {
 enum slot_state { SLOT_FREE, SLOT_QUEUED, SLOT_TAKEN, SLOT_ANSWERED };
 struct slot {
     enum slot_state state;
-    bool waited; /* an endpoint waits for the answer */
+    bool left; /* nobody will ask for the answer */
     struct command command;
     struct command_answer answer;
 };
 
 struct shared {
     pthread_mutex_t lock;
-    pthread_cond_t answered;
     struct shared_opts opts;
     atomic_int_least64_t beat_us, period_us;
     atomic_bool leader;
@@ -109,8 +106,9 @@ struct shared {
     struct held *unused;
     struct slot slot[SHARED_COMMANDS];
     uint64_t last_id;
-    int n_waiting;
     int64_t n_late;
+    void (*on_answer)(void *ctx);
+    void *on_answer_ctx;
     bool stopping;
     char holder[SHARED_NAME];
     char unready[SHARED_REASON];
@@ -135,12 +133,7 @@ static void copy_text(char *out, size_t size, const char *text)
 struct shared *shared_new(const struct shared_opts *o)
 {
     struct shared *s = mem_zero(1, sizeof *s);
-    pthread_condattr_t attr;
     ASSERT(pthread_mutex_init(&s->lock, NULL) == 0);
-    ASSERT(pthread_condattr_init(&attr) == 0);
-    ASSERT(pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) == 0);
-    ASSERT(pthread_cond_init(&s->answered, &attr) == 0);
-    (void)pthread_condattr_destroy(&attr);
     s->opts = *o;
     atomic_store(&s->beat_us, clock_mono_us());
     atomic_store(&s->period_us, o->period_us);
@@ -166,7 +159,6 @@ void shared_free(struct shared *s)
         s->unused = h->next;
         held_free(h);
     }
-    (void)pthread_cond_destroy(&s->answered);
     (void)pthread_mutex_destroy(&s->lock);
     mem_free(s);
 }
@@ -326,24 +318,12 @@ static struct slot *find_slot(struct shared *s, enum slot_state state)
     return oldest;
 }
 
-static struct timespec deadline_after(int64_t us)
+static struct slot *find_id(struct shared *s, uint64_t id)
 {
-    int64_t at_us = clock_mono_us() + us;
-    return (struct timespec){.tv_sec = at_us / US_PER_S, .tv_nsec = at_us % US_PER_S * 1000};
-}
-
-/* Until answered, stopped or out of time; the lock is held before and after. */
-static void await(struct shared *s, const struct slot *slot, int64_t wait_us)
-{
-    struct timespec until = deadline_after(wait_us);
-    s->n_waiting++;
-    while (slot->state != SLOT_ANSWERED && !s->stopping) {
-        int rc = pthread_cond_timedwait(&s->answered, &s->lock, &until);
-        ASSERT(rc == 0 || rc == ETIMEDOUT);
-        if (rc == ETIMEDOUT)
-            break;
-    }
-    s->n_waiting--;
+    for (int i = 0; i < SHARED_COMMANDS; i++)
+        if (s->slot[i].state != SLOT_FREE && s->slot[i].command.id == id)
+            return &s->slot[i];
+    return NULL;
 }
 
 static void settle(struct command_answer *out, enum command_result r, const char *text)
@@ -352,56 +332,72 @@ static void settle(struct command_answer *out, enum command_result r, const char
     copy_text(out->text, sizeof out->text, text);
 }
 
-/* What is known once waiting is over. */
-static void collect_answer(struct shared *s, struct slot *slot, struct command_answer *out)
+bool shared_command_send(struct shared *s, struct command *c, struct command_answer *out)
 {
-    slot->waited = false;
-    if (slot->state == SLOT_ANSWERED) {
-        *out = slot->answer;
-        slot->state = SLOT_FREE;
-    } else if (s->stopping && slot->state == SLOT_QUEUED) {
-        settle(out, COMMAND_STOPPING, "the daemon is stopping");
-        slot->state = SLOT_FREE;
-    } else {
-        settle(out, COMMAND_PENDING, "accepted, not yet applied: the main loop is busy");
-    }
-}
-
-static struct slot *enqueue(struct shared *s, struct command *c, struct command_answer *out)
-{
+    lock(s);
     struct slot *slot = s->stopping ? NULL : find_slot(s, SLOT_FREE);
     if (s->stopping)
         settle(out, COMMAND_STOPPING, "the daemon is stopping");
     else if (!slot)
         settle(out, COMMAND_FULL, "too many commands are waiting for the main loop");
-    if (!slot)
-        return NULL;
-    c->id = ++s->last_id;
-    c->at_us = clock_wall_us();
-    *slot = (struct slot){.state = SLOT_QUEUED, .command = *c};
-    return slot;
+    if (slot) {
+        c->id = ++s->last_id;
+        c->at_us = clock_wall_us();
+        *slot = (struct slot){.state = SLOT_QUEUED, .command = *c};
+    }
+    unlock(s);
+    if (slot && s->opts.wake)
+        s->opts.wake(s->opts.wake_ctx);
+    return slot != NULL;
 }
 
-void shared_command(struct shared *s, struct command *c, int64_t wait_us,
-                    struct command_answer *out)
+bool shared_command_settled(struct shared *s, uint64_t id, struct command_answer *out)
 {
     lock(s);
-    struct slot *slot = enqueue(s, c, out);
-    bool wait = slot && wait_us > 0 && s->n_waiting < SHARED_WAITING;
-    if (slot)
-        slot->waited = wait;
-    if (slot && s->opts.wake) { /* not under the lock: the callee may come back here */
-        unlock(s);
-        s->opts.wake(s->opts.wake_ctx);
-        lock(s);
-    }
-    if (wait)
-        await(s, slot, wait_us);
-    if (slot && wait)
-        collect_answer(s, slot, out);
-    else if (slot)
-        settle(out, COMMAND_PENDING, "accepted, not yet applied");
+    struct slot *slot = find_id(s, id);
+    ASSERT(slot && !slot->left);
+    bool dropped = s->stopping && slot->state == SLOT_QUEUED;
+    bool settled = dropped || slot->state == SLOT_ANSWERED;
+    if (dropped)
+        settle(out, COMMAND_STOPPING, "the daemon is stopping");
+    else if (settled)
+        *out = slot->answer;
+    if (settled)
+        slot->state = SLOT_FREE;
     unlock(s);
+    return settled;
+}
+
+void shared_command_leave(struct shared *s, uint64_t id)
+{
+    lock(s);
+    struct slot *slot = find_id(s, id);
+    ASSERT(slot && !slot->left);
+    slot->left = true;
+    if (slot->state == SLOT_ANSWERED) { /* just now */
+        slot->state = SLOT_FREE;
+        s->n_late++;
+    }
+    unlock(s);
+}
+
+void shared_on_answer(struct shared *s, void (*fn)(void *ctx), void *ctx)
+{
+    lock(s);
+    s->on_answer = fn;
+    s->on_answer_ctx = ctx;
+    unlock(s);
+}
+
+/* Not under the lock: the callee takes others. */
+static void tell(struct shared *s)
+{
+    lock(s);
+    void (*fn)(void *ctx) = s->on_answer;
+    void *ctx = s->on_answer_ctx;
+    unlock(s);
+    if (fn)
+        fn(ctx);
 }
 
 bool shared_command_take(struct shared *s, struct command *out)
@@ -416,14 +412,6 @@ bool shared_command_take(struct shared *s, struct command *out)
     return slot != NULL;
 }
 
-static struct slot *find_taken(struct shared *s, uint64_t id)
-{
-    for (int i = 0; i < SHARED_COMMANDS; i++)
-        if (s->slot[i].state == SLOT_TAKEN && s->slot[i].command.id == id)
-            return &s->slot[i];
-    return NULL;
-}
-
 void shared_command_answer(struct shared *s, uint64_t id, enum command_result r, const char *fmt,
                            ...)
 {
@@ -433,13 +421,13 @@ void shared_command_answer(struct shared *s, uint64_t id, enum command_result r,
     (void)vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     lock(s);
-    struct slot *slot = find_taken(s, id);
-    ASSERT(slot); /* every command is answered once */
+    struct slot *slot = find_id(s, id);
+    ASSERT(slot && slot->state == SLOT_TAKEN); /* every command is answered once */
     settle(&slot->answer, r, text);
-    slot->state = slot->waited ? SLOT_ANSWERED : SLOT_FREE;
-    s->n_late += !slot->waited;
-    ASSERT(pthread_cond_broadcast(&s->answered) == 0);
+    slot->state = slot->left ? SLOT_FREE : SLOT_ANSWERED;
+    s->n_late += slot->left;
     unlock(s);
+    tell(s);
 }
 
 size_t shared_commands_waiting(struct shared *s)
@@ -464,6 +452,6 @@ void shared_stop(struct shared *s)
 {
     lock(s);
     s->stopping = true;
-    ASSERT(pthread_cond_broadcast(&s->answered) == 0);
     unlock(s);
+    tell(s);
 }

@@ -7,7 +7,8 @@
  *               the newest one and may take its time while the next is published
  *   flags       leader, ready, heartbeat: written by one side, read by the other, never waited for
  *   commands    what a person asks of the main loop (override, breaker reset, release): a bounded queue.  The
- *               endpoint waits for the outcome for a moment; a busy loop answers "accepted, not yet applied"
+ *               answer to the person waits for the outcome for a moment, no thread does; a busy loop makes it
+ *               "accepted, not yet applied"
  *
  * Freezing is deliberately not a command: it must hold while the main loop stands still (freeze.h).
  * In steady state publishing allocates nothing: buffers go round between publisher and readers.
@@ -28,7 +29,6 @@ enum {
     SHARED_PERSON = 128,     /* of an author */
     SHARED_REASON = 256,     /* of a person's reason, and of an answer's words */
     SHARED_COMMANDS = 64,    /* waiting for the main loop at once */
-    SHARED_WAITING = 2,      /* endpoint threads that may wait for an outcome at the same time */
     SHARED_DOC_BYTES = 64 << 20,
 };
 
@@ -130,17 +130,23 @@ struct command_answer {
     char text[SHARED_REASON];
 };
 
-/* Endpoint side.  Queues *c (id and at_us are filled here) and waits at most wait_us for its outcome. */
-void shared_command(struct shared *s, struct command *c, int64_t wait_us, struct command_answer *out);
+/* Endpoint side.  Queues *c (id and at_us are filled here); false when nothing was accepted, *out says why. */
+NODISCARD bool shared_command_send(struct shared *s, struct command *c, struct command_answer *out);
+/* Has it an outcome?  Once true the id is no longer known. */
+bool shared_command_settled(struct shared *s, uint64_t id, struct command_answer *out);
+/* Nobody will ask for the outcome any more; the command itself goes its way. */
+void shared_command_leave(struct shared *s, uint64_t id);
+/* Called after every answer and by shared_stop, on the thread of those; NULL for none. */
+void shared_on_answer(struct shared *s, void (*fn)(void *ctx), void *ctx);
 /* Main thread.  The oldest command not yet taken; false when there is none. */
 bool shared_command_take(struct shared *s, struct command *out);
 /* Main thread, once for every command taken, now or some rounds later (printf-like; at most SHARED_REASON bytes).
- * After the endpoint gave up waiting the answer is dropped, and shared_commands_late counts it. */
+ * Where nobody waits for it any more it is dropped, and shared_commands_late counts it. */
 void shared_command_answer(struct shared *s, uint64_t id, enum command_result r, const char *fmt, ...)
     PRINTF_LIKE(4, 5);
 size_t shared_commands_waiting(struct shared *s); /* queue depth, for sluice_queue_depth{queue="commands"} */
 int64_t shared_commands_late(struct shared *s);
-/* Before the servers stop: wakes those who wait and accepts nothing more. */
+/* Before the servers stop: settles what was not taken yet and accepts nothing more. */
 void shared_stop(struct shared *s);
 
 #endif

@@ -191,16 +191,25 @@ static struct command command_of(int units)
     return (struct command){.kind = COMMAND_OVERRIDE, .ns = "prod", .name = "chat", .units = units};
 }
 
+/* Sends and asks until there is an outcome. */
+static struct command_answer ask(struct shared *s, struct command *c)
+{
+    struct command_answer a;
+    if (shared_command_send(s, c, &a))
+        while (!shared_command_settled(s, c->id, &a))
+            sched_yield();
+    return a;
+}
+
 TEST(shared_command_is_answered_by_the_loop_in_its_own_words_thread)
 {
     struct shared *s = new_shared();
     struct loop l;
-    struct command_answer a;
     loop_start(&l, s, COMMAND_DONE);
     for (int i = 0; i < 200; i++) {
         struct command c = command_of(i);
         char want[64];
-        shared_command(s, &c, 20 * US_PER_S, &a);
+        struct command_answer a = ask(s, &c);
         (void)snprintf(want, sizeof want, "prod/chat is at %d", i);
         assert_int_equal(a.result, COMMAND_DONE);
         assert_string_equal(a.text, want);
@@ -208,21 +217,56 @@ TEST(shared_command_is_answered_by_the_loop_in_its_own_words_thread)
     }
     loop_end(&l);
     assert_int_equal(shared_commands_waiting(s), 0);
+    assert_int_equal(shared_commands_late(s), 0);
     shared_free(s);
 }
 
-TEST(shared_command_to_a_busy_loop_is_accepted_but_not_yet_applied)
+static void count_call(void *ctx)
+{
+    (*(int *)ctx)++;
+}
+
+TEST(shared_command_wakes_the_loop_and_its_answer_wakes_the_endpoint)
+{
+    int n_woken = 0, n_told = 0;
+    struct shared *s =
+        shared_new(&(struct shared_opts){.period_us = 1, .wake = count_call, .wake_ctx = &n_woken});
+    struct command c = command_of(7), taken;
+    struct command_answer a;
+    shared_on_answer(s, count_call, &n_told);
+    assert_true(shared_command_send(s, &c, &a));
+    assert_int_equal(n_woken, 1);
+    assert_false(shared_command_settled(s, c.id, &a));
+    assert_true(shared_command_take(s, &taken));
+    assert_false(shared_command_settled(s, c.id, &a));
+    assert_int_equal(n_told, 0);
+    shared_command_answer(s, taken.id, COMMAND_REFUSED, "no");
+    assert_int_equal(n_told, 1);
+    assert_true(shared_command_settled(s, c.id, &a));
+    assert_int_equal(a.result, COMMAND_REFUSED);
+    shared_stop(s);
+    assert_int_equal(n_told, 2);
+    shared_free(s);
+}
+
+TEST(shared_command_that_nobody_waits_for_any_more_is_still_carried_out)
 {
     struct shared *s = new_shared();
     struct command c = command_of(7), taken;
     struct command_answer a;
-    shared_command(s, &c, 2 * US_PER_MS, &a);
-    assert_int_equal(a.result, COMMAND_PENDING);
+    assert_true(shared_command_send(s, &c, &a));
+    shared_command_leave(s, c.id);
     assert_int_equal(shared_commands_waiting(s), 1);
     assert_true(shared_command_take(s, &taken));
     assert_int_equal(taken.units, 7);
     shared_command_answer(s, taken.id, COMMAND_DONE, "late");
     assert_int_equal(shared_commands_late(s), 1);
+
+    assert_true(shared_command_send(s, &c, &a)); /* left after the answer: the same */
+    assert_true(shared_command_take(s, &taken));
+    shared_command_answer(s, taken.id, COMMAND_DONE, "in time");
+    shared_command_leave(s, c.id);
+    assert_int_equal(shared_commands_late(s), 2);
     assert_int_equal(shared_commands_waiting(s), 0);
     assert_false(shared_command_take(s, &taken));
     shared_free(s);
@@ -235,73 +279,41 @@ TEST(shared_commands_are_taken_in_order_and_a_full_queue_refuses)
     struct command c, taken;
     for (int i = 0; i < SHARED_COMMANDS; i++) {
         c = command_of(i);
-        shared_command(s, &c, 0, &a);
-        assert_int_equal(a.result, COMMAND_PENDING);
+        assert_true(shared_command_send(s, &c, &a));
+        shared_command_leave(s, c.id);
     }
     c = command_of(-1);
-    shared_command(s, &c, 0, &a);
+    assert_false(shared_command_send(s, &c, &a));
     assert_int_equal(a.result, COMMAND_FULL);
     for (int i = 0; i < SHARED_COMMANDS; i++) {
         assert_true(shared_command_take(s, &taken));
         assert_int_equal(taken.units, i);
         shared_command_answer(s, taken.id, COMMAND_DONE, "ok");
         c = command_of(SHARED_COMMANDS + i); /* into the hole, and still last */
-        shared_command(s, &c, 0, &a);
-        assert_int_equal(a.result, COMMAND_PENDING);
+        assert_true(shared_command_send(s, &c, &a));
     }
     assert_true(shared_command_take(s, &taken));
     assert_int_equal(taken.units, SHARED_COMMANDS);
     shared_free(s);
 }
 
-static void *ask_long(void *arg)
-{
-    struct command c = command_of(1);
-    struct command_answer *a = mem_zero(1, sizeof *a);
-    shared_command(arg, &c, 60 * US_PER_S, a);
-    return a;
-}
-
-TEST(shared_stop_wakes_those_who_wait_and_accepts_nothing_more_thread)
+TEST(shared_stop_settles_what_was_not_taken_and_accepts_nothing_more)
 {
     struct shared *s = new_shared();
-    pthread_t asker;
-    struct command_answer *got, a;
-    int64_t t0 = clock_mono_us();
-    assert_int_equal(pthread_create(&asker, NULL, ask_long, s), 0);
-    while (shared_commands_waiting(s) == 0)
-        sched_yield();
+    struct command c[2] = {command_of(1), command_of(2)}, taken;
+    struct command_answer a;
+    assert_true(shared_command_send(s, &c[0], &a) && shared_command_send(s, &c[1], &a));
+    assert_true(shared_command_take(s, &taken));
     shared_stop(s);
-    assert_int_equal(pthread_join(asker, (void **)&got), 0);
-    assert_int_equal(got->result, COMMAND_STOPPING);
-    assert_true(clock_mono_us() - t0 < 30 * US_PER_S);
-    struct command c = command_of(2);
-    shared_command(s, &c, US_PER_S, &a);
+    assert_false(
+        shared_command_settled(s, c[0].id, &a)); /* in hand: its outcome is still to come */
+    assert_true(shared_command_settled(s, c[1].id, &a));
     assert_int_equal(a.result, COMMAND_STOPPING);
-    assert_int_equal(shared_commands_waiting(s), 0);
-    mem_free(got);
-    shared_free(s);
-}
-
-TEST(shared_only_two_threads_wait_for_a_silent_loop_the_third_is_let_go_at_once_thread)
-{
-    struct shared *s = new_shared();
-    pthread_t asker[SHARED_WAITING];
-    struct command_answer a, *got;
-    for (int i = 0; i < SHARED_WAITING; i++)
-        assert_int_equal(pthread_create(&asker[i], NULL, ask_long, s), 0);
-    while (shared_commands_waiting(s) < SHARED_WAITING)
-        sched_yield(); /* queued and waiting are one step under the lock */
-    int64_t t0 = clock_mono_us();
-    struct command c = command_of(3);
-    shared_command(s, &c, 60 * US_PER_S, &a);
-    assert_int_equal(a.result, COMMAND_PENDING);
-    assert_true(clock_mono_us() - t0 < 30 * US_PER_S);
-    shared_stop(s);
-    for (int i = 0; i < SHARED_WAITING; i++) {
-        assert_int_equal(pthread_join(asker[i], (void **)&got), 0);
-        mem_free(got);
-    }
+    shared_command_answer(s, taken.id, COMMAND_DONE, "done");
+    assert_true(shared_command_settled(s, c[0].id, &a));
+    assert_int_equal(a.result, COMMAND_DONE);
+    assert_false(shared_command_send(s, &c[0], &a));
+    assert_int_equal(a.result, COMMAND_STOPPING);
     shared_free(s);
 }
 
