@@ -127,6 +127,9 @@ fuzzers: $(addprefix build/fuzz/,$(FUZZERS))
 BENCH_BINS := $(patsubst %.c,$(B)/%,$(wildcard bench/*_bench.c))
 $(B)/bench/%_bench: $(B)/bench/%_bench.o $(B)/bench/bench.o $(LIBS)
 	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+# The live half is measured in a small cluster of the tests.
+$(B)/bench/live_bench: $(B)/bench/live_bench.o $(B)/bench/bench.o $(call obj,$(filter-out tests/support/main.c,$(wildcard tests/support/*.c))) $(STANDIN_LIBS) $(LIBS)
+	$(CC) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
 .PRECIOUS: $(B)/bench/%.o
 .PHONY: bench-bins
 bench-bins: $(BENCH_BINS)

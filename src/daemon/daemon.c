@@ -146,6 +146,11 @@ void daemon_turn(struct daemon *d, int64_t wait_us)
     decide(d);
 }
 
+double daemon_round_s(const struct daemon *d)
+{
+    return d->round_s;
+}
+
 bool daemon_quiet(const struct daemon *d)
 {
     bool busy;

@@ -70,6 +70,7 @@ struct daemon {
     int64_t mono_us;
     int64_t next_decide_us;
     int64_t wait_until_us;        /* mono: a due decision waits for its collection until then; 0: none is due */
+    double round_s;               /* of the newest round */
     int64_t jumped_us;            /* decision time of the last jump of the clock; 0: never */
 
     struct http_client *http;

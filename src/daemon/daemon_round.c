@@ -139,15 +139,15 @@ void daemon_round(struct daemon *d)
     char why[256];
     if (!cluster_synced(d->cluster, why, sizeof why))
         return;
-    int64_t from_us = daemon_mono_us(d);
+    int64_t from_us = clock_mono_us(); /* real, whatever the decision clock is */
     daemon_fill_inputs(d);
     size_t n = round_run(x->in, x->n, &d->calendar, d->now_us, d->config.c.gpu_budget);
     daemon_store_round(d, x->in, x->n);
     if (!d->stored)
         for (size_t i = 0; i < x->n; i++)
             target_undo(x->in[i].target);
-    double round_s = (double)(daemon_mono_us(d) - from_us) * 1e-6;
+    d->round_s = (double)(clock_mono_us() - from_us) * 1e-6;
     daemon_act(d);
-    daemon_show(d, round_s);
-    log_write(d->log, LOG_DEBUG, "round", "decided", "targets=%zu decided=%zu ms=%.2f", x->n, n, round_s * 1e3);
+    daemon_show(d, d->round_s);
+    log_write(d->log, LOG_DEBUG, "round", "decided", "targets=%zu decided=%zu ms=%.2f", x->n, n, d->round_s * 1e3);
 }
