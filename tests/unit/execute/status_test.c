@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/yaml.h"
 #include "profile/profile.h"
@@ -380,6 +381,24 @@ TEST(every_field_of_the_crds_spec_is_read)
     struct yaml_doc *doc = crd(&schema);
     check_known(property(schema, "spec"), "");
     yaml_free(doc);
+}
+
+TEST(every_key_of_the_profile_is_in_the_reference)
+{
+    struct err e;
+    struct buf page;
+    assert_ok(file_read("docs/capacitytarget.md", 1 << 20, &page, &e), &e);
+    for (int f = 0; f < PROFILE_FIELDS; f++) {
+        const struct profile_row *r = profile_row((enum profile_field)f);
+        char key[128];
+        (void)snprintf(key, sizeof key, "`%s`", r->spec);
+        if (r->spec && !strstr(page.p, key))
+            fail_msg("docs/capacitytarget.md: spec.%s is missing", r->spec);
+        (void)snprintf(key, sizeof key, "`sluice.dev/%s`", r->meta);
+        if (r->meta && !strstr(page.p, key))
+            fail_msg("docs/capacitytarget.md: sluice.dev/%s is missing", r->meta);
+    }
+    buf_fini(&page);
 }
 
 /* What the API server asks of a structural schema, and what people ask of a reference. */
