@@ -110,17 +110,17 @@ void apiserver_settle(struct apiserver *a); /* waits until controllers have noth
 
 /* ---- faults ---- */
 enum apiserver_fault_kind {
-    APISERVER_LATENCY,     /* the answer comes latency_us later (real time) */
+    APISERVER_LATENCY,     /* the request waits latency_us (real time) and is done then, also when its client has given up */
     APISERVER_STATUS,      /* `status` with the body a real server gives: 409, 410, 429, 500, 503, 504 ... */
     APISERVER_AFTER,       /* does the work, then answers `status`: a write that succeeded and was not acknowledged */
-    APISERVER_CUT,         /* closes the connection without an answer; work not done */
+    APISERVER_CUT,         /* closes the connection without an answer, work not done; an open watch: at the next event */
     APISERVER_CUT_AFTER,   /* the same, work done */
-    APISERVER_HALF_BODY,   /* closes in the middle of the body; of a watch: in the middle of the next line */
-    APISERVER_GARBAGE,     /* 200 with a body (a watch: a line) that is not JSON */
-    APISERVER_SILENT,      /* a watch: delivers nothing more, not even bookmarks, and stays open; others: no answer for latency_us */
-    APISERVER_EXPIRE,      /* a watch: ERROR 410 in the stream; list and continue: 410 */
-    APISERVER_HUGE,        /* objects carry an annotation of `size` bytes (0: 8 MiB) */
-    APISERVER_HANG,        /* APISERVER_LATENCY for everything that arrives, then nothing: status 504 */
+    APISERVER_HALF_BODY,   /* closes in the middle of the body; of a watch, also an open one: in the middle of the next line */
+    APISERVER_GARBAGE,     /* 200 with a body (a watch, also an open one: a line) that is not JSON */
+    APISERVER_SILENT,      /* an open watch: delivers nothing more, not even bookmarks, and stays open */
+    APISERVER_EXPIRE,      /* a watch, also an open one: ERROR 410 in the stream; others: 410 */
+    APISERVER_HUGE,        /* an object (of a list: the first) carries metadata.selfLink of `size` bytes (0: 8 MiB) */
+    APISERVER_HANG,        /* not done, and 504 after latency_us: storage is away */
     APISERVER_FAULT_KINDS,
 };
 

@@ -1,0 +1,331 @@
+/* api_priv.h - shared by the parts of the test API server.
+ *
+ *   apiserver.c   options, start, stop, down, up; the HTTP handler         call.c      one request: parsed, refused, dispatched
+ *   auth.c        tokens, RBAC, self-reviews                               status.c    Status bodies
+ *   kinds.c       built-in resources                                       discovery.c /api, /apis, /version, health
+ *   crd.c         custom resources  schema.c  their validation             json.c      helpers over cJSON
+ *   store.c       versions, events, compaction                             list.c      lists, pages, gzip
+ *   watch.c       streams                                                  select.c    label and field selectors
+ *   write.c       create, update, delete                                   patch.c     merge, strategic, JSON patch, apply
+ *   pod.c, podspec.c  defaults, what an update may change, binding, eviction   scale.c, check.c  /scale; leases, events, ...
+ *   control.c, pods_run.c  controllers, scheduler, kubelet                  fault.c, log.c, fill.c, load.c, inside.c
+ *
+ * One lock (struct apiserver.lock) guards everything below it.  A function called with it held says so by taking the
+ * apiserver and being named here; apiserver.h's functions take it themselves.  Stored objects are immutable texts
+ * with counted references: a write parses, changes and stores a new one.  */
+#ifndef TESTS_API_PRIV_H
+#define TESTS_API_PRIV_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include <cjson/cJSON.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "net/server.h"
+#include "tests/apiserver/apiserver.h"
+
+/* ---- JSON (json.c) ---- */
+const cJSON *js_at(const cJSON *v, const char *path);          /* "spec.template.0.name"; NULL when absent */
+cJSON *js_at_mut(cJSON *v, const char *path);
+const char *js_str(const cJSON *v, const char *path);          /* NULL unless a string */
+const char *js_str_or(const cJSON *v, const char *path, const char *other);
+double js_num(const cJSON *v, const char *path, double absent);
+bool js_true(const cJSON *v, const char *path);
+cJSON *js_obj(cJSON *parent, const char *key);                 /* the object there, made when absent or of another type */
+cJSON *js_list(cJSON *parent, const char *key);
+void js_set(cJSON *obj, const char *key, cJSON *value);        /* replaces or adds; takes value */
+void js_set_str(cJSON *obj, const char *key, const char *s);
+void js_set_num(cJSON *obj, const char *key, double v);
+void js_drop(cJSON *obj, const char *key);
+void js_default(cJSON *obj, const char *key, cJSON *value);    /* takes value, drops it when the key is there */
+bool js_same(const cJSON *a, const cJSON *b);                  /* NULL only like NULL */
+char *js_text(const cJSON *v);                                 /* mem_free */
+void js_add_text(struct buf *out, const cJSON *v);
+void js_quote(struct buf *out, const char *s);
+#define js_each(item, list) \
+    for (cJSON *item = (list) ? (list)->child : NULL; item; item = item->next)
+
+/* ---- resources ---- */
+enum {
+    KIND_STATUS = 1,        /* has /status, written apart */
+    KIND_SCALE = 2,
+    KIND_GENERATION = 4,
+    KIND_CUSTOM = 8,
+    KIND_VERSIONED_PUT = 16, /* PUT needs a resourceVersion */
+    KIND_REVIEW = 32,       /* create only, not stored */
+    KIND_NO_COLLECTION = 64,
+    KIND_LATER = 128,       /* only with opts.metrics_api */
+};
+struct kind {
+    const char *group, *version, *plural, *singular, *name, *shorts, *categories; /* csv or NULL */
+    bool namespaced;
+    unsigned flags;
+    const char *replicas_path, *status_replicas_path, *selector_path; /* scale */
+};
+
+struct obj { /* one version; immutable */
+    int refs;
+    uint64_t rv;
+    const char *key;        /* "ns/name" or "name" */
+    const char *ns, *name, *uid;
+    const char *node, *phase, *scheduler; /* pods: never NULL */
+    const char **label;     /* key, value, key, value ... */
+    size_t n_labels;
+    const char *json;       /* without kind and apiVersion */
+    size_t n_json;
+};
+
+enum event_type { EVENT_ADDED, EVENT_MODIFIED, EVENT_DELETED };
+struct event {
+    uint64_t rv;
+    enum event_type type;
+    struct obj *now, *was;  /* now of DELETED: the last state under the version of the deletion */
+};
+
+struct shelf { /* the objects of one resource */
+    const struct kind *kind;
+    bool served;
+    char *prefix;           /* {"kind":"Pod","apiVersion":"v1", */
+    struct obj **v;         /* sorted by key */
+    size_t n, size;
+    struct event *ring;     /* n_events from first on, modulo size_ring */
+    size_t first, n_events, size_ring;
+    uint64_t forgotten;     /* newest version no longer in the ring */
+    struct crd *crd;        /* of custom resources */
+};
+
+struct crd {
+    struct kind kind;
+    char *text[12];         /* owner of kind's strings */
+    cJSON *schema;          /* NULL: anything */
+    int64_t serve_at_us;
+};
+
+/* ---- one request ---- */
+struct param {
+    char *key, *value;
+};
+struct call {
+    struct apiserver *a;
+    const struct server_request *http; /* NULL for apiserver_call */
+    struct param *param;               /* then these */
+    size_t n_params;
+    char *owned;
+    const char *method, *path, *target, *body, *content_type, *accept, *token;
+    size_t n_body;
+    bool inside;                       /* past authentication, admission and faults */
+
+    const struct token *who;
+    const char *user;
+    char cert_user[160];
+
+    char verb[20], group[64], version[32], resource[64], sub[24], ns[64], name[256];
+    bool is_resource;                  /* /api/... or /apis/G/V/... down to a resource */
+    struct shelf *shelf;
+    bool dry_run, wrote;
+    struct fault *fault;               /* what hits this request */
+    struct server_reply *out;
+};
+const char *call_query(const struct call *c, const char *key);
+bool call_flag(const struct call *c, const char *key); /* "1", "true" */
+void call_run(struct call *c);                          /* locked; fills c->out */
+void call_parse_path(struct call *c);
+const char *call_time(struct apiserver *a, char out[32]);       /* server time, RFC 3339 seconds */
+const char *call_time_micro(struct apiserver *a, char out[40]);
+const char *time_text(int64_t us, char out[32]);
+int64_t time_parse(const char *s); /* -1 when it is none */
+
+/* ---- Status bodies (status.c): each fills c->out and returns false ---- */
+bool fail(struct call *c, int code, const char *reason, cJSON *details, const char *fmt, ...) PRINTF_LIKE(5, 6);
+bool fail_plain(struct call *c, int code, const char *text);
+cJSON *detail(const char *name, const char *group, const char *kind); /* NULL parts are left out */
+void detail_cause(cJSON *details, const char *reason, const char *message, const char *field);
+bool fail_not_found(struct call *c, const char *name);
+bool fail_bad(struct call *c, const char *fmt, ...) PRINTF_LIKE(2, 3);   /* 400 BadRequest */
+bool fail_conflict(struct call *c, const char *name);                   /* 409, modified meanwhile */
+/* 422: causes are gathered, then sent.  `what` is the kind as messages name it: "Pod", "Scale.autoscaling". */
+struct causes {
+    cJSON *list;
+    struct buf text;
+    int n;
+};
+void cause(struct causes *l, const char *reason, const char *field, const char *fmt, ...) PRINTF_LIKE(4, 5);
+bool causes_none(struct causes *l); /* true when empty; releases it then */
+bool fail_invalid(struct call *c, const char *kind, const char *group, const char *name, struct causes *l);
+void answer(struct call *c, int status, const cJSON *body);
+void answer_obj(struct call *c, int status, const struct shelf *s, const struct obj *o);
+void answer_success(struct call *c, int status, cJSON *details); /* Status Success; takes details */
+#define INVALID "FieldValueInvalid"
+#define FORBIDDEN "FieldValueForbidden"
+#define REQUIRED "FieldValueRequired"
+
+/* ---- store (store.c) ---- */
+struct shelf *store_shelf(struct apiserver *a, const char *group, const char *version, const char *plural); /* served or not */
+struct shelf *store_kind(struct apiserver *a, const char *group, const char *version, const char *kind);
+struct shelf *store_core(struct apiserver *a, const char *plural); /* built-in, any group */
+struct shelf *store_add_shelf(struct apiserver *a, const struct kind *k, struct crd *crd);
+void store_drop_shelf(struct apiserver *a, struct shelf *s); /* with its objects */
+void store_fini(struct apiserver *a);
+struct obj *store_get(const struct shelf *s, const char *ns, const char *name);
+size_t store_lower(const struct shelf *s, const char *key); /* first with key >= */
+/* Object from JSON: sets the resource version to the next one.  The JSON is the caller's. */
+struct obj *store_put(struct apiserver *a, struct shelf *s, cJSON *json); /* creates or replaces, with event */
+void store_delete(struct apiserver *a, struct shelf *s, struct obj *o, cJSON *last); /* last: final state, or NULL */
+void store_bulk(struct apiserver *a, bool on); /* many objects at once: sorted at the end, no events */
+void store_compact(struct apiserver *a, uint64_t rv);
+struct obj *obj_ref(struct obj *o);
+void obj_unref(struct obj *o);
+cJSON *obj_parse(const struct obj *o); /* a copy to change */
+void obj_add_json(struct buf *out, const struct shelf *s, const struct obj *o, bool with_kind);
+const char *obj_label(const struct obj *o, const char *key);
+const struct event *store_event(const struct shelf *s, size_t i);
+size_t store_after(const struct shelf *s, uint64_t rv); /* index of the first event past rv */
+void store_uid(struct apiserver *a, char out[37]);
+void store_suffix(struct apiserver *a, char out[6]);
+
+/* ---- selectors (select.c) ---- */
+struct selector;
+/* false: c->out holds the error.  NULL for "everything". */
+bool selector_parse(struct call *c, struct selector **out);
+struct selector *selector_of_labels(const cJSON *label_selector, bool *ok); /* matchLabels, matchExpressions */
+bool selector_matches(const struct selector *s, const struct obj *o); /* NULL: all */
+bool selector_has_fields(const struct selector *s);
+void selector_free(struct selector *s);
+void selector_text(struct buf *out, const cJSON *label_selector); /* "a=b,c in (d,e)" */
+
+/* ---- verbs ---- */
+void list_run(struct call *c);
+void list_gzip(struct server_reply *r);
+void watch_run(struct call *c);
+void watch_drop_shelf(struct apiserver *a, const struct shelf *s); /* its resource is gone */
+size_t watch_count(const struct apiserver *a);
+void watch_close_all(struct apiserver *a);
+void write_create(struct call *c);
+void write_update(struct call *c);
+void write_patch(struct call *c);
+void write_delete(struct call *c);
+void write_delete_collection(struct call *c);
+/* Common end of updates: `json` replaces `old`; sub is "" or "status", "scale" ...  Takes json. */
+void write_commit(struct call *c, struct obj *old, cJSON *json, const char *sub, int status);
+/* Parses the body; checks kind, version, namespace, name.  NULL: c->out holds the error. */
+cJSON *write_body(struct call *c);
+bool write_insert(struct call *c, struct shelf *s, cJSON *json); /* admission and creation of one object; fills c->out */
+void remove_obj(struct apiserver *a, struct shelf *s, struct obj *o); /* with what it owns, or later by controllers */
+bool patch_apply(struct call *c, const struct kind *k, cJSON *doc, cJSON **out); /* doc stays; false: c->out */
+bool patch_is_apply(const struct call *c);
+bool patch_decoded(struct call *c, const struct kind *k, const cJSON *now, bool scale);
+enum { BODY_BYTES_MAX = 3 << 20, ANNOTATION_BYTES_MAX = 256 << 10 };
+
+/* ---- kinds ---- */
+extern const struct kind kind_table[];
+extern const size_t n_kinds;
+void kind_defaults(struct apiserver *a, const struct kind *k, cJSON *json);
+/* What Go's decoder would say about fields of the wrong type; "" when nothing. */
+void kind_decode(const struct kind *k, const cJSON *json, bool scale, char *out, size_t n);
+void kind_check(struct apiserver *a, const struct kind *k, const cJSON *was, const cJSON *json, struct causes *l);
+void pod_defaults(struct apiserver *a, cJSON *pod);
+void pod_template_defaults(cJSON *spec);
+void pod_check_create(const cJSON *pod, struct causes *l);
+void pod_check_update(cJSON *was, cJSON *now, struct causes *l);
+bool pod_admit(struct call *c, cJSON *pod); /* priority, quota */
+void pod_set_condition(struct apiserver *a, cJSON *pod, const char *type, const char *status, const char *reason, const char *message);
+void pod_bind(struct apiserver *a, cJSON *pod, const char *node);
+void pod_binding(struct call *c);
+void pod_eviction(struct call *c);
+void pod_resize(struct call *c);
+void pod_add_tolerations(cJSON *spec);
+int64_t quantity_milli(const char *text, bool *ok); /* "500m", "1Gi" in thousandths */
+void quantity_text(int64_t milli, char out[32]);
+int64_t js_quantity(const cJSON *v); /* milli, of a string or number; 0 when it is none */
+bool pod_ready(const cJSON *pod);
+void scale_run(struct call *c);
+void crd_created(struct apiserver *a, struct obj *o);
+void crd_changed(struct apiserver *a, struct obj *o);
+void crd_deleted(struct apiserver *a, const struct obj *o);
+void crd_tick(struct apiserver *a); /* serves what is due */
+void crd_serve_all(struct apiserver *a); /* now */
+void crd_free(struct crd *crd);
+void schema_apply(const cJSON *schema, cJSON *json, struct causes *l); /* defaults, prunes, checks */
+void discovery_run(struct call *c);
+void review_run(struct call *c);
+
+/* ---- authentication, authorization ---- */
+bool auth_user(struct call *c);  /* false: 401 sent */
+bool auth_allowed(struct call *c);  /* false: 403 sent */
+
+/* ---- faults, log ---- */
+struct fault {
+    struct apiserver_fault f;
+    char *method, *path, *token;
+    int id, seen, hits;
+    bool off;
+    struct rng rng;
+    struct fault *next;
+};
+/* The first active fault of `kinds` (bits 1u << kind) that hits such a request; counts it. */
+struct fault *fault_pick(struct apiserver *a, const char *method, const char *target, const char *token, unsigned kinds);
+bool fault_before(struct call *c); /* true: answered, or put off */
+void fault_after(struct call *c);
+void fault_body(int status, bool plain, int retry_after_s, struct call *c);
+void fault_fini(struct apiserver *a);
+void control_http(struct call *c); /* /_test/... */
+void log_add(struct call *c);
+void log_fini(struct apiserver *a);
+
+/* ---- loading (load.c) ---- */
+cJSON *load_one(const char *text, size_t n); /* YAML or JSON, one document; NULL when it is neither */
+
+/* ---- controllers ---- */
+struct control;
+void control_start(struct apiserver *a);
+void control_stop(struct apiserver *a);
+void control_event(struct apiserver *a, struct shelf *s, const struct event *e);
+
+struct token {
+    char *token, *user;
+    struct apiserver_rule *rules; /* texts owned */
+    size_t n_rules;
+    bool admin, revoked;
+    struct token *next;
+};
+
+struct apiserver {
+    struct apiserver_opts o;
+    char *text[5];
+    struct server *server;     /* NULL while down; changed under lock by down and up only */
+    uint16_t port;
+    char url[64];
+    pthread_mutex_t lock;
+    pthread_cond_t changed;    /* after each write, and for controllers */
+    uint64_t rv;
+    struct shelf **shelf;
+    size_t n_shelves;
+    struct token *tokens;
+    struct fault *faults;
+    int n_faults;
+    int64_t stall_until_us;
+    struct watch *watches;
+    struct log_record *log;
+    size_t n_log, size_log;
+    uint64_t n_requests;
+    struct rng uids, names, delays;
+    int64_t mono_start_us;
+    bool registry_down, waking;
+    struct control *control;
+    bool bulk;                 /* filling: no events, no order */
+    struct buf scratch;        /* text of the object being stored */
+};
+int64_t api_now_us(const struct apiserver *a); /* server time */
+struct log_record {
+    struct apiserver_record r;
+};
+static inline void api_lock(struct apiserver *a)
+{
+    pthread_mutex_lock(&a->lock);
+}
+void api_unlock(struct apiserver *a);
+
+#endif
