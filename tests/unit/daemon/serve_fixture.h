@@ -5,6 +5,7 @@
 
 #include <arpa/inet.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -29,10 +30,17 @@ struct rig {
     struct http_reply reply;             /* of the newest request */
     /* the main loop */
     pthread_t loop;
+    sem_t woken;
     atomic_bool looping, end;
     struct command last; /* read after rig_loop_end */
     enum command_result result;
 };
+
+static inline void rig_wake(void *ctx)
+{
+    struct rig *r = ctx;
+    (void)sem_post(&r->woken);
+}
 
 static inline void rig_free_reply(struct rig *r)
 {
@@ -47,7 +55,9 @@ static inline struct serve_opts rig_opts(struct rig *r, const char *name)
     memset(r, 0, sizeof *r);
     (void)snprintf(r->dir, sizeof r->dir, "%s/serve-%s", test_tmp_dir(), name);
     assert_ok(freeze_new(r->dir, false, NULL, &r->freeze, &e), &e);
-    r->shared = shared_new(&(struct shared_opts){.period_us = 15 * US_PER_S});
+    assert_int_equal(sem_init(&r->woken, 0, 0), 0);
+    r->shared = shared_new(
+        &(struct shared_opts){.period_us = 15 * US_PER_S, .wake = rig_wake, .wake_ctx = r});
     r->metrics = metrics_new();
     const char *token = test_path("%s/token", r->dir);
     test_write_file(token, RIG_TOKEN "\n", strlen(RIG_TOKEN) + 1);
@@ -82,12 +92,14 @@ static inline void *rig_loop_run(void *arg)
 {
     struct rig *r = arg;
     struct command c;
-    while (!atomic_load(&r->end))
+    while (!atomic_load(&r->end)) {
         while (shared_command_take(r->shared, &c)) {
             r->last = c;
             shared_command_answer(r->shared, c.id, r->result, "the loop says %s",
                                   command_name(c.kind));
         }
+        (void)sem_wait(&r->woken);
+    }
     return NULL;
 }
 
@@ -105,6 +117,7 @@ static inline void rig_loop_end(struct rig *r)
         return;
     atomic_store(&r->end, true);
     atomic_store(&r->looping, false);
+    rig_wake(r);
     assert_int_equal(pthread_join(r->loop, NULL), 0);
 }
 
@@ -120,6 +133,7 @@ static inline void rig_end(struct rig *r)
     metrics_free(r->metrics);
     freeze_free(r->freeze);
     shared_free(r->shared);
+    (void)sem_destroy(&r->woken);
 }
 
 /* Status of one request; the answer is in r->reply. */

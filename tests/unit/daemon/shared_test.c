@@ -166,11 +166,13 @@ static void *loop_run(void *arg)
 {
     struct loop *l = arg;
     struct command c;
-    while (!atomic_load(&l->end))
+    while (!atomic_load(&l->end)) {
         while (shared_command_take(l->s, &c)) {
             atomic_fetch_add(&l->n_taken, 1);
             shared_command_answer(l->s, c.id, l->result, "%s/%s is at %d", c.ns, c.name, c.units);
         }
+        sched_yield();
+    }
     return NULL;
 }
 
