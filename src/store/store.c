@@ -340,19 +340,13 @@ static enum err_code configure(struct store *s, struct err *e)
     char set[256];
     if (s->opt.read_only)
         return ERR_OK;
-    int pages = s->opt.pages_max > 0 && s->opt.pages_max < INT32_MAX ? (int)s->opt.pages_max : 0;
     int64_t share = s->opt.max_bytes > 0 ? s->opt.max_bytes / 8 : LOG_KEPT_MAX;
     s->log_kept = share < LOG_KEPT_MIN ? LOG_KEPT_MIN : share > LOG_KEPT_MAX ? LOG_KEPT_MAX : share;
     (void)snprintf(set, sizeof set,
                    "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -%d; "
                    "PRAGMA wal_autocheckpoint = %d; PRAGMA journal_size_limit = %" PRId64,
                    CACHE_KIB, LOG_PAGES_AUTO, s->log_kept);
-    enum err_code rc = store_exec(s, set, "open", e);
-    if (!rc && pages) {
-        (void)snprintf(set, sizeof set, "PRAGMA max_page_count = %d", pages);
-        rc = store_exec(s, set, "open", e);
-    }
-    return rc;
+    return store_exec(s, set, "open", e);
 }
 
 /* ---- open and close ---------------------------------------------------------------------------- */

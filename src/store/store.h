@@ -40,7 +40,6 @@ struct store_opts {
     int64_t busy_us;    /* how long to wait for another connection */
     int64_t keep_us;    /* rows older than this go; 0: kept for ever */
     int64_t max_bytes;  /* file and log together; the oldest rows go first; 0: no limit */
-    int64_t pages_max;  /* 0: no limit.  Above it writes fail as on a full disk; for tests */
 };
 struct store_opts store_opts_default(const char *path);
 

@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "daemon/record.h"
+#include "store/store_priv.h"
 #include "tests/support/test.h"
 
 enum { FIX_UNITS = 24 };
@@ -59,6 +60,7 @@ static inline void fix_open(struct fix *f, const char *path)
     if (path != f->path)
         (void)snprintf(f->path, sizeof f->path, "%s", path);
     assert_ok(store_open(&o, &f->store, &e), &e);
+    assert_ok(store_exec(f->store, "PRAGMA synchronous = OFF", "hurry", &e), &e);
     assert_ok(recorder_new(f->store, "replica-0", &f->rec, &e), &e);
 }
 

@@ -33,6 +33,7 @@ static struct store *keeper(const char *path, int64_t keep_us, int64_t max_bytes
     o.keep_us = keep_us;
     o.max_bytes = max_bytes;
     assert_ok(store_open(&o, &s, &e), &e);
+    hurry(s);
     return s;
 }
 

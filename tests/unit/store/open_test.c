@@ -2,7 +2,6 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include "store/store_priv.h"
 #include "tests/unit/store/store_fixture.h"
 
 static enum err_code try_open(const char *path, bool read_only, struct err *e)
@@ -128,7 +127,10 @@ TEST(migrations_go_forward_one_by_one_and_a_failed_one_leaves_the_version_before
 
 TEST(acknowledged_means_synced_and_the_file_is_set_up_for_it)
 {
-    struct store *s = open_store(new_path("pragma.db"));
+    struct store_opts o = store_opts_default(new_path("pragma.db"));
+    struct store *s;
+    struct err e;
+    assert_ok(store_open(&o, &s, &e), &e);
     assert_int_equal(number(s, "PRAGMA synchronous"), 2);  /* FULL */
     assert_int_equal(number(s, "PRAGMA auto_vacuum"), 2);  /* INCREMENTAL */
     assert_int_equal(number(s, "SELECT count(*) FROM pragma_journal_mode WHERE journal_mode = 'wal'"), 1);

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "store/store.h"
+#include "store/store_priv.h"
 #include "tests/support/test.h"
 
 #define T0 INT64_C(1709510400000000) /* 2024-03-04 00:00 UTC */
@@ -17,12 +17,20 @@ static inline const char *new_path(const char *file)
     return test_path("%s/%s", test_tmp_dir(), file);
 }
 
+/* Without waiting for the disk: only a few tests are about that. */
+static inline void hurry(struct store *s)
+{
+    struct err e;
+    assert_ok(store_exec(s, "PRAGMA synchronous = OFF", "hurry", &e), &e);
+}
+
 static inline struct store *open_store(const char *path)
 {
     struct store_opts o = store_opts_default(path);
     struct store *s;
     struct err e;
     assert_ok(store_open(&o, &s, &e), &e);
+    hurry(s);
     return s;
 }
 
