@@ -70,9 +70,9 @@ static void child(const struct test_prometheus *p, const char *program, const ch
     (void)snprintf(config, sizeof config, "--config.file=%s/prometheus.yml", p->dir);
     (void)snprintf(storage, sizeof storage, "--storage.tsdb.path=%s", data);
     (void)snprintf(web_file, sizeof web_file, "--web.config.file=%s/web.yml", p->dir);
-    char retention[] = "--storage.tsdb.retention.time=10y", tick[] = "--no-storage.tsdb.wal-compression";
+    char retention[] = "--storage.tsdb.retention.time=10y", reload[] = "--scrape.discovery-reload-interval=10ms";
     char name[] = "prometheus";
-    char *argv[] = {name, listen, config, storage, retention, tick, web ? web_file : NULL, NULL};
+    char *argv[] = {name, listen, config, storage, retention, reload, web ? web_file : NULL, NULL};
     (void)execv(program, argv);
     _exit(127);
 }
@@ -159,15 +159,19 @@ void test_prometheus_stop(struct test_prometheus *p)
 void test_prometheus_until(const struct test_prometheus *p, const char *query, const char *text)
 {
     int64_t until = clock_mono_us() + 10 * US_PER_S;
+    struct buf path = buf_init(1 << 16);
+    buf_str(&path, "/api/v1/query?query=");
+    http_escape(&path, query);
     for (bool found = false; !found;) {
         struct http_reply reply;
-        found = get(p, test_path("/api/v1/query?query=%s", query), &reply) && strstr(reply.body.p, text);
+        found = get(p, path.p, &reply) && strstr(reply.body.p, text);
         if (!found && clock_mono_us() > until)
             fail_msg("%s: no \"%s\" in 10 s: %.300s", query, text, reply.body.n ? reply.body.p : "no answer");
         http_reply_fini(&reply);
         if (!found)
             nap();
     }
+    buf_fini(&path);
 }
 
 void test_prometheus_blocks(const char *openmetrics_path, const char *data)

@@ -5,6 +5,7 @@
  *     ... p.url ...
  *     test_prometheus_stop(&p);
  *
+ * It looks for what to scrape 5 s after it started and cannot be told otherwise, so tests share one where they can.
  * A machine without it skips the test, except where CI is set: then it fails. */
 #ifndef TESTS_SUPPORT_PROMETHEUS_H
 #define TESTS_SUPPORT_PROMETHEUS_H
@@ -31,7 +32,7 @@ void test_prometheus_run(struct test_prometheus *p, const char *config, const ch
 void test_prometheus_start(struct test_prometheus *p, uint16_t exporter_port, const char *interval);
 /* SIGTERM, then SIGKILL after 5 s.  Safe on a zeroed one. */
 void test_prometheus_stop(struct test_prometheus *p);
-/* Polls `query` (url-encoded PromQL) until its answer contains `text`; fails the test after 10 s. */
+/* Polls `query` (PromQL) until its answer contains `text`; fails the test after 10 s. */
 void test_prometheus_until(const struct test_prometheus *p, const char *query, const char *text);
 /* Blocks of the OpenMetrics file made with promtool in p->dir-like folder `data`. */
 void test_prometheus_blocks(const char *openmetrics_path, const char *data);
