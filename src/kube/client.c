@@ -195,9 +195,10 @@ static int64_t retry_wait_us(struct kube_call_run *r, enum err_code transport)
 {
     const struct kube_status *s = &r->reply.status;
     const struct kube_opts *o = &r->k->o;
+    bool unauthorized = !transport && kube_is_unauthorized(s) && kube_renew_credentials(r->k);
     if (r->call.once || r->attempts >= o->attempts || transport == ERR_INTERRUPTED || transport == ERR_LIMIT)
         return -1;
-    if (!transport && kube_is_unauthorized(s) && !r->renewed && kube_renew_credentials(r->k)) {
+    if (unauthorized && !r->renewed) {
         r->renewed = true;
         return 0;
     }
