@@ -16,7 +16,8 @@ enum { WHY_MAX = 768 };
 struct recorder {
     struct store *store;
     char *holder;
-    uint32_t lost; /* rounds, and 1: a zeroed stream is never up to date */
+    uint64_t layout; /* of observations */
+    uint32_t lost;   /* rounds, and 1: a zeroed stream is never up to date */
     unsigned char view[VIEW_BLOB_MAX], obs[OBS_BLOB_MAX], choice[CHOICE_BLOB_MAX], chain[CHAIN_BLOB_MAX];
     unsigned char *state; /* room for any keyframe */
     size_t state_cap;
@@ -29,6 +30,7 @@ enum err_code recorder_new(struct store *s, const char *holder, struct recorder 
     r->store = s;
     r->holder = mem_strdup(holder);
     r->lost = 1;
+    r->layout = observation_layout_hash();
     r->state_cap = sizeof(struct capacity_state) + 256; /* the packed form leaves out what is not used */
     r->state = try_zero(r->state_cap, 1);
     if (!r->state) {
@@ -105,7 +107,7 @@ static void pack_blobs(struct recorder *r, const struct record_input *in, uint64
     struct wire v = wire_write(r->view, sizeof r->view), o = wire_write(r->obs, sizeof r->obs);
     struct wire c = wire_write(r->choice, sizeof r->choice), g = wire_write(r->chain, sizeof r->chain);
     wire_view(&v, &view);
-    wire_obs(&o, &rec);
+    wire_obs(&o, &rec, r->layout);
     wire_choice(&c, &rec, &choice);
     wire_chain(&g, &rec);
     d->view = blob_of(&v);
@@ -240,7 +242,7 @@ enum err_code record_read(const struct store_decision *d, struct capacity_record
     struct choice c;
     memset(r, 0, sizeof *r);
     struct wire o = wire_read(d->obs.p, d->obs.n), g = wire_read(d->chain.p, d->chain.n);
-    wire_obs(&o, r);
+    wire_obs(&o, r, observation_layout_hash());
     if (!whole(&o))
         return misread(d, &d->obs, "observation", e);
     wire_chain(&g, r);

@@ -158,12 +158,12 @@ void wire_view(struct wire *w, struct capacity_view *v)
     wire_claims(w, &v->claims);
 }
 
-void wire_obs(struct wire *w, struct capacity_record *r)
+void wire_obs(struct wire *w, struct capacity_record *r, uint64_t layout)
 {
-    uint64_t layout = observation_layout_hash();
+    uint64_t found = layout;
     wire_expect(w, RECORD_VERSION);
-    wire_u64(w, &layout);
-    w->bad |= layout != observation_layout_hash();
+    wire_u64(w, &found);
+    w->bad |= found != layout;
     wire_floats(w, r->obs, CAPACITY_OBS);
 }
 

@@ -36,8 +36,8 @@ struct choice {
 };
 
 void wire_view(struct wire *w, struct capacity_view *v);
-/* Observation of a record. */
-void wire_obs(struct wire *w, struct capacity_record *r);
+/* Observation of a record; layout: observation_layout_hash(). */
+void wire_obs(struct wire *w, struct capacity_record *r, uint64_t layout);
 /* Everything of a record that has no column and is neither observation nor chain. */
 void wire_choice(struct wire *w, struct capacity_record *r, struct choice *c);
 void wire_chain(struct wire *w, struct capacity_record *r);

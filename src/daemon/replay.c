@@ -170,7 +170,7 @@ static void compare(const struct store_decision *d, const struct capacity_record
     compare_sizes(then, now, why);
     compare_numbers(then, now, why);
     compare_chain(then, now, why);
-    wire_obs(&o, now);
+    wire_obs(&o, now, observation_layout_hash());
     wire_choice(&c, now, choice);
     wire_chain(&g, now);
     bool same = o.at == d->obs.n && c.at == d->choice.n && g.at == d->chain.n &&
