@@ -444,7 +444,7 @@ void metrics_write_markdown(struct buf *out)
 {
     buf_str(out,
             "# Metrics of the daemon\n\nServed at `/metrics`. Made from the table in "
-            "`src/daemon/metrics.h` by `sluice metrics --markdown`. A series that is\n"
+            "`src/daemon/metrics.h` by `sluice metrics`. A series that is\n"
             "missing means *not known*, never 0. `most` is the largest number of series; more are "
             "refused and counted in\n`sluice_metrics_refused_total`.\n\n"
             "| name | type | labels | most | meaning |\n|---|---|---|---|---|\n");

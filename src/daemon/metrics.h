@@ -1,6 +1,6 @@
 /* metrics.h - the daemon's own metrics: one table of names, types, labels and help; bounded series; Prometheus text.
  *
- * The table below gives the enum, the exposition page and docs/metrics.md (`sluice metrics --markdown`).
+ * The table below gives the enum, the exposition page and docs/metrics.md (`sluice metrics`).
  * A series comes into being when it is first set and goes when it is dropped or set to NaN: what is not known is absent,
  * not 0.  Each metric takes at most `most` series; what does not fit is refused and counted in
  * sluice_metrics_refused_total{metric}, so a flood of label values costs a bounded amount of memory.
