@@ -202,11 +202,19 @@ static void ask_needed(struct doctor *d, const struct right *r, struct asked *a)
     }
 }
 
-static void ask_excess(struct doctor *d, const struct right *r, struct asked *a)
+static bool reads(const char *verb)
+{
+    return strcmp(verb, "get") == 0 || strcmp(verb, "list") == 0 || strcmp(verb, "watch") == 0;
+}
+
+/* never: no stage may do this; else a later one may, and of that only the writes count. */
+static void ask_excess(struct doctor *d, const struct right *r, bool never, struct asked *a)
 {
     char verb[16], words[160];
     for (size_t i = 0; right_verb(r, i, verb) && !a->failed.code; i++) {
         bool allowed;
+        if (!never && reads(verb))
+            continue;
         if (may(d, r, verb, &allowed, &a->failed))
             return;
         if (!allowed)
@@ -249,12 +257,12 @@ void doctor_see_permissions(struct doctor *d)
     for (size_t i = 0; i < n_rights && !a.failed.code; i++) {
         const struct right *r = &rights[i];
         if (r->from > (enum run_stage)d->config->stage)
-            ask_excess(d, r, &a);
+            ask_excess(d, r, false, &a);
         else if (wanted(d, r) && (r->need == RIGHT_REQUIRED || group_served(d, r->group)))
             ask_needed(d, r, &a);
     }
     for (size_t i = 0; i < n_rights_never && !a.failed.code; i++)
-        ask_excess(d, &rights_never[i], &a);
+        ask_excess(d, &rights_never[i], true, &a);
     if (a.failed.code) {
         doctor_note(d, DOCTOR_PERMISSIONS, DOCTOR_SKIP, NULL, "Every account may ask this by default (ClusterRole system:basic-user).",
                     "rights cannot be asked for: %s", a.failed.msg);

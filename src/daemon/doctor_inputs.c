@@ -202,7 +202,7 @@ static void see_query(struct doctor *d, const struct collect_health *h, size_t n
                     "two samples came where one was expected (%s)", h->query);
     else if (*h->warning)
         doctor_note(d, DOCTOR_QUERIES, DOCTOR_WARN, about, "The data may be partial.", "%s", h->warning);
-    else if (h->n_samples && !h->n_targets && n_targets)
+    else if (h->n_samples && !h->n_targets && n_targets && field_find(h->name) >= 0)
         doctor_note(d, DOCTOR_QUERIES, DOCTOR_WARN, about, "Its labels name pods or workloads that no target has: by:, label:.",
                     "answered with %llu samples, none of a target", (unsigned long long)h->n_samples);
     if (h->stale)

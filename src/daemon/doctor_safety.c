@@ -17,6 +17,13 @@ enum { STAGE_DAYS = 7, LOOK_BACK_DAYS = 60, FREEZE_LATE_MS = 2000 };
 
 /* ---- 11 store --------------------------------------------------------------------------------- */
 
+/* For people: 12.3 GiB. */
+static void bytes_text(int64_t bytes, char out[32])
+{
+    double mib = (double)bytes / (1 << 20);
+    (void)snprintf(out, 32, mib < 1024 ? "%.0f MiB" : "%.1f GiB", mib < 1024 ? mib : mib / 1024);
+}
+
 static void see_space(struct doctor *d, const char *dir, int64_t used_bytes)
 {
     struct statvfs v;
@@ -25,8 +32,8 @@ static void see_space(struct doctor *d, const char *dir, int64_t used_bytes)
         return;
     int64_t free_bytes = (int64_t)v.f_bavail * (int64_t)v.f_frsize;
     int64_t wanted = d->config->store.max_bytes - used_bytes;
-    opt_format_bytes(free_bytes, free_text);
-    opt_format_bytes(d->config->store.max_bytes, most_text);
+    bytes_text(free_bytes, free_text);
+    bytes_text(d->config->store.max_bytes, most_text);
     if (free_bytes < (64 << 20))
         doctor_note(d, DOCTOR_STORE_AND_FREEZE, DOCTOR_FAIL, dir, "Enlarge the volume, or lower store.max_bytes; it recovers by itself.",
                     "only %s are free; a full disk stops all acting", free_text);
@@ -153,23 +160,33 @@ static bool own_url(const struct doctor *d, char *out, size_t n)
     return s->port != 0;
 }
 
+static void see_own_brake(struct doctor *d, const struct brake *b)
+{
+    char url[128];
+    bool here = access(d->config->state_dir, F_OK) == 0;
+    if (!here || !own_url(d, url, sizeof url)) {
+        doctor_note(d, DOCTOR_STORE_AND_FREEZE, DOCTOR_SKIP, NULL, "Name the replicas' endpoints with --replica, or run it in the pod.",
+                    "no replica's freeze was tried");
+        return;
+    }
+    see_brake(d, b, url);
+    if (d->kube_config && d->kube_config->in_cluster)
+        doctor_note(d, DOCTOR_STORE_AND_FREEZE, DOCTOR_OK, NULL, "Name every replica with --replica to try them all.",
+                    "the other replica was not asked");
+}
+
 void doctor_see_store(struct doctor *d)
 {
     const struct brake b = {.ca_file = d->o->ca_file ? d->o->ca_file : d->config->serve.cert_file,
                             .token_file = d->o->token_file ? d->o->token_file : d->config->serve.token_file};
-    char url[128];
     see_folder(d);
-    if (!b.token_file)
-        doctor_note(d, DOCTOR_STORE_AND_FREEZE, DOCTOR_FAIL, NULL, "Set serve.token_file: without a token nobody can freeze by the endpoint.",
-                    "no token is configured");
-    for (size_t i = 0; i < d->o->n_replicas; i++)
+    for (size_t i = 0; b.token_file && i < d->o->n_replicas; i++)
         see_brake(d, &b, d->o->replicas[i]);
-    if (d->o->n_replicas || !own_url(d, url, sizeof url))
-        return;
-    see_brake(d, &b, url);
-    if (d->kube_config && d->kube_config->in_cluster)
-        doctor_note(d, DOCTOR_STORE_AND_FREEZE, DOCTOR_OK, NULL, "Name every replica with --replica to try them all.",
-                    "the other replica was not asked");
+    if (!b.token_file)
+        doctor_note(d, DOCTOR_STORE_AND_FREEZE, d->config->stage == STAGE_OBSERVE ? DOCTOR_WARN : DOCTOR_FAIL, NULL,
+                    "Set serve.token_file: without a token nobody can freeze by the endpoint.", "no token is configured");
+    else if (!d->o->n_replicas)
+        see_own_brake(d, &b);
 }
 
 /* ---- 12 stage --------------------------------------------------------------------------------- */
