@@ -68,6 +68,10 @@ void kube_status_decode(int http, const char *content_type, const char *body, si
 /* The same from a Status object inside a watch. */
 void kube_status_from_json(const struct json *status, struct kube_status *out);
 
+/* "2026-11-29T12:48:36.123456Z": exactly six digits, as MicroTime wants them.  us from year 0 to 9999. */
+enum { KUBE_TIME_TEXT = 32 };
+void kube_time_format(int64_t wall_us, char out[KUBE_TIME_TEXT]);
+
 /* ---- the client -------------------------------------------------------------------------------- */
 
 enum kube_verb {

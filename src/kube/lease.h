@@ -24,7 +24,7 @@ struct lease_opts {
     const char *ns, *name;
     const char *holder;          /* unique per process: pod name + random part */
     int64_t duration_us;         /* whole seconds; 15 s */
-    int64_t renew_us;            /* give up renewing this long after the last success; 10 s */
+    int64_t renew_us;            /* an attempt may take duration - renew, so that one that began in time ends in time; 10 s */
     int64_t retry_us;            /* between attempts; 2 s */
     int64_t margin_us;           /* lead this much shorter than the record says; 500 ms */
 };

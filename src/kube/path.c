@@ -1,7 +1,8 @@
-/* path.c - where resources live. */
+/* path.c - where resources live; times and values in bodies. */
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/tz.h"
 #include "kube/client_priv.h"
 
 const struct kube_resource KUBE_PODS = {"", "v1", "pods", "Pod", true, false},
@@ -59,6 +60,33 @@ bool kube_split_api_version(const char *api_version, char group[64], char versio
     group[n_group] = '\0';
     memcpy(version, v, strlen(v) + 1);
     return true;
+}
+
+static char *digits(char *at, int n, int v)
+{
+    for (int i = n - 1; i >= 0; i--, v /= 10)
+        at[i] = (char)('0' + v % 10);
+    return at + n;
+}
+
+void kube_time_format(int64_t wall_us, char out[KUBE_TIME_TEXT])
+{
+    struct tz_civil c = tz_civil(wall_us);
+    char *at = digits(out, 4, c.year);
+    *at++ = '-';
+    at = digits(at, 2, c.month);
+    *at++ = '-';
+    at = digits(at, 2, c.day);
+    *at++ = 'T';
+    at = digits(at, 2, c.hour);
+    *at++ = ':';
+    at = digits(at, 2, c.minute);
+    *at++ = ':';
+    at = digits(at, 2, c.second);
+    *at++ = '.';
+    at = digits(at, 6, c.us);
+    *at++ = 'Z';
+    *at = '\0';
 }
 
 bool json_copy(struct json_writer *w, const char *key, const struct json *v)
