@@ -294,7 +294,6 @@ static void restart_list(struct informer *inf, const struct err *e, const struct
     inf->stats.restarts++;
     inf->n_restarts++;
     buf_clear(&inf->token);
-    inf->list_no++;
     fail(inf, &inf->n_list_failures, e, s, send_page);
 }
 
@@ -320,7 +319,7 @@ static void on_list_done(void *ctx, enum err_code rc, struct http_reply *reply, 
         if (kube_is_gone(&s) && inf->token.n)
             restart_list(inf, &why, &s);
         else
-            fail(inf, &inf->n_list_failures, &why, &s, send_page); /* again: what came is only seen twice */
+            fail(inf, &inf->n_list_failures, &why, &s, send_page); /* the same page again */
         return;
     }
     inf->n_list_failures = 0;
@@ -342,6 +341,8 @@ static void send_page(void *ctx)
         kube_query(&path, "limit", limit);
     if (inf->token.n)
         kube_query(&path, "continue", inf->token.p);
+    else
+        inf->list_no++; /* a first page is of a new moment: what an earlier one held proves nothing */
     begin_exchange(inf, SPLIT_LIST, list_item);
     inf->state = INFORMER_LISTING;
     struct http_request q = {.path = path.p, .deadline_us = inf->o.list_us, .data = on_list_bytes,
@@ -357,7 +358,6 @@ static void send_page(void *ctx)
 static void begin_list(struct informer *inf)
 {
     inf->want_list = false;
-    inf->list_no++;
     inf->n_restarts = 0;
     inf->stats.lists++;
     buf_clear(&inf->token);
