@@ -12,91 +12,24 @@
 #include "history/clean.h"
 #include "history/file.h"
 #include "history/import_priv.h"
+#include "history/import_rows.h"
 #include "history/table.h"
 
 static const struct importer *const importers[] = {&import_csv, &import_prometheus, &import_genai,
                                                    &import_azure_llm};
 
-static const char *const stamp_names[] = {"start", "end", NULL};
-static const char *const combine_names[] = {"auto", "last", "sum", "mean", "max", "min", NULL};
-static const char *const time_names[] = {"auto",    "s",     "ms",  "us", "ns",
-                                         "rfc3339", "local", "row", NULL};
-static const char *const delimiter_names[] = {"auto", "comma", "semicolon", "tab", "pipe", NULL};
-static const char *const header_names[] = {"auto", "yes", "no", NULL};
-static const char *const measure_names[] = {"requests", "prompt_tokens", "output_tokens", "tokens",
-                                            NULL};
+const char *const import_stamps[] = {"start", "end", NULL};
+const char *const import_combines[] = {"auto", "last", "sum", "mean", "max", "min", NULL};
+const char *const import_times[] = {"auto", "s", "ms", "us", "ns", "rfc3339", "local", "row", NULL};
+const char *const import_delimiters[] = {"auto", "comma", "semicolon", "tab", "pipe", NULL};
+const char *const import_headers[] = {"auto", "yes", "no", NULL};
+const char *const import_measures[] = {"requests", "prompt_tokens", "output_tokens", "tokens", NULL};
 
-#define C struct import_cfg
-#define FIELD_ROW(id, text)                                                                        \
-    OPT_STRING(C, field[FIELD_##id], text, NULL,                                                   \
-               "csv: column or sum of columns (a+b); prometheus: series selector",                 \
-               .metavar = "WHAT")
-
-static const struct opt_row rows[] = {
-    FIELD_ROW(QPS, "qps"),
-    FIELD_ROW(GPU_UTIL, "gpu_util"),
-    FIELD_ROW(GPU_MEM_UTIL, "gpu_mem_util"),
-    FIELD_ROW(CPU_UTIL, "cpu_util"),
-    FIELD_ROW(MEM_UTIL, "mem_util"),
-    FIELD_ROW(P50_LATENCY_MS, "p50_latency_ms"),
-    FIELD_ROW(P99_LATENCY_MS, "p99_latency_ms"),
-    FIELD_ROW(QUEUE_LEN, "queue_len"),
-    FIELD_ROW(UNITS_READY, "units_ready"),
-    FIELD_ROW(UNITS_TOTAL, "units_total"),
-    OPT_STRING(C, workload, "workload", NULL,
-               "id of the workload; the first file's name without it", .metavar = "ID"),
-    OPT_STRING(C, task_type, "task_type", "service", "type of the workload"),
-    OPT_STRING(C, zone, "zone", "UTC", "IANA zone of local times and of calendar features"),
-    OPT_DURATION(C, step_us, "step", "0s", "0s", "366d", "time between samples; 0s detects it"),
-    OPT_ENUM(C, stamp, "stamp", "start", stamp_names, "which end of its step a time marks"),
-    OPT_DURATION(C, zero_gap_us, "zero_gap", "0s", "0s", "366d",
-                 "zeros of a load in runs at least this long are gaps; 0s keeps them"),
-    OPT_STRINGS(C, scale, "scale", NULL, "multiply a field: gpu_util=0.01", .metavar = "FIELD=K"),
-    OPT_STRINGS(C, offset, "offset", NULL, "add to a field, after scale: cpu_util=-0.1",
-                .metavar = "FIELD=K"),
-    OPT_STRINGS(C, per_step, "per_step", NULL,
-                "fields that are counts per step: they become rates per second",
-                .metavar = "FIELD"),
-    OPT_STRINGS(C, counter, "counter", NULL,
-                "fields that only grow: they become rates, resets handled", .metavar = "FIELD"),
-    OPT_STRINGS(C, missing, "missing", NULL,
-                "texts that stand for a missing value, besides empty, NA, null, -",
-                .metavar = "TEXT"),
-    OPT_ENUM(C, combine, "combine", "auto", combine_names,
-             "several values of a field in one step: auto keeps the last row and refuses several "
-             "series"),
-    OPT_DOUBLE(C, max_bad_frac, "max_bad", "0.05", "0", "1",
-               "fail when more than this share is wrong"),
-    OPT_BYTES(C, max_bytes, "max_bytes", "16GiB", "1B", "1024GiB",
-              "most bytes of one file, decompressed"),
-    OPT_STRING(C, time, "time", NULL, "csv: column of the times, by name or number from 1",
-               .metavar = "COLUMN"),
-    OPT_ENUM(C, time_format, "time_format", "auto", time_names,
-             "csv: epoch s, ms, us, ns; rfc3339; local (in zone); row: row number times step"),
-    OPT_STRING(C, start, "start", NULL, "csv: time of the first row where time_format is row",
-               .metavar = "TIME"),
-    OPT_ENUM(C, delimiter, "delimiter", "auto", delimiter_names, "csv: between columns"),
-    OPT_ENUM(C, header, "header", "auto", header_names,
-             "csv: whether the first row names the columns"),
-    OPT_STRING(C, metric, "metric", NULL,
-               "csv, long form: column that says what a row measures; field options give its text",
-               .metavar = "COLUMN"),
-    OPT_STRING(C, value, "value", NULL, "csv, long form: column of the values",
-               .metavar = "COLUMN"),
-    OPT_STRING(C, series, "series", NULL, "csv: column that tells pods apart; see combine",
-               .metavar = "COLUMN"),
-    OPT_STRINGS(C, where, "where", NULL, "csv: keep only rows with this text in a column",
-                .metavar = "COLUMN=TEXT"),
-    OPT_BOOL(C, events, "events", "false",
-             "csv: each row is one arrival; qps names its weight, if any"),
-    OPT_BOOL(C, undo_time_scale, "undo_time_scale", "false",
-             "genai: divide time by 0.95, 57 s become 1 min"),
-    OPT_BOOL(C, api_requests, "api_requests", "false", "genai: count API requests too"),
-    OPT_BYTES(C, gpu_memory_bytes, "gpu_memory", "0B", "0B", "1024GiB",
-              "genai: memory of one GPU; without it gpu_mem_util is left out"),
-    OPT_ENUM(C, measure, "measure", "requests", measure_names, "azure-llm: what qps counts"),
+/* The rows want a member to start from. */
+struct import_plain {
+    struct import_cfg cfg;
 };
-#undef C
+static const struct opt_row rows[] = {IMPORT_ROWS(struct import_plain, cfg)};
 
 static enum err_code split_field(const char *text, bool want_number, enum field *f, double *k,
                                  struct err *e)
@@ -131,9 +64,8 @@ static enum err_code check_fields(const struct opt_strings *list, bool want_numb
     return ERR_OK;
 }
 
-static enum err_code check_cfg(const void *p, struct err *e)
+enum err_code import_check(const struct import_cfg *cfg, struct err *e)
 {
-    const struct import_cfg *cfg = p;
     enum err_code rc = check_fields(&cfg->scale, true, "scale", e);
     if (!rc)
         rc = check_fields(&cfg->offset, true, "offset", e);
@@ -144,13 +76,18 @@ static enum err_code check_cfg(const void *p, struct err *e)
     return rc;
 }
 
+static enum err_code check_table(const void *p, struct err *e)
+{
+    return import_check(p, e);
+}
+
 const struct opt_table import_table = {
     .name = "import",
     .help = "How files become a history.",
     .rows = rows,
     .n = ARRAY_LEN(rows),
     .size = sizeof(struct import_cfg),
-    .check = check_cfg,
+    .check = check_table,
 };
 
 const char *import_format(size_t i)
@@ -212,6 +149,30 @@ enum raw_combine import_combine_rule(int combine)
                                             [COMBINE_MIN] = RAW_MIN};
     ASSERT(combine > COMBINE_AUTO && (size_t)combine < ARRAY_LEN(rule));
     return rule[combine];
+}
+
+enum err_code import_check_series(const struct import_cfg *cfg, const struct raw *raw, struct err *e)
+{
+    enum { SHOWN = 3 };
+    for (int f = 0; f < FIELD_COUNT; f++) {
+        struct buf names = buf_init(4096);
+        size_t n = 0;
+        for (size_t i = 0; i < raw->n_series; i++) {
+            if (raw->series[i].field != (enum field)f)
+                continue;
+            if (n++ < SHOWN)
+                buf_fmt(&names, "%s%.110s", n > 1 ? "; " : "", raw->series[i].label);
+        }
+        enum err_code rc = ERR_OK;
+        if (n > 1 && cfg->combine <= COMBINE_LAST)
+            rc = err_set(e, ERR_INVAL,
+                         "%s: %zu series (%s%s): select one or give combine=sum|mean|max|min",
+                         field_get((enum field)f)->name, n, names.p, n > SHOWN ? "; ..." : "");
+        buf_fini(&names);
+        if (rc)
+            return rc;
+    }
+    return ERR_OK;
 }
 
 static bool is_missing(const struct import_cfg *cfg, struct csv_cell c)
@@ -454,25 +415,41 @@ static enum err_code set_ids(const struct import_cfg *cfg, const char *path, str
     return ERR_OK;
 }
 
-static enum err_code read_and_clean(const struct importer *im, const struct import_cfg *cfg,
-                                    const struct tz *zone, char *const *paths, size_t n,
-                                    struct raw *raw, struct history *out, struct err *e)
+/* Samples are in raw: judged, cleaned, named. */
+static enum err_code finish(const struct import_cfg *cfg, int64_t default_step_us, const char *name, struct raw *raw,
+                            struct history *out, struct err *e)
 {
-    struct clean_cfg cc = {.step_us = cfg->step_us ? cfg->step_us : im->default_step_us,
+    struct clean_cfg cc = {.step_us = cfg->step_us ? cfg->step_us : default_step_us,
                            .zero_gap_us = cfg->zero_gap_us,
                            .stamps_end = cfg->stamp == 1};
-    enum err_code rc = im->run(cfg, zone, paths, n, raw, e);
-    if (!rc)
-        rc = check_wrong(cfg, &raw->report, e);
+    enum err_code rc = check_wrong(cfg, &raw->report, e);
     if (!rc)
         rc = clean(&cc, raw, out, e);
     if (rc)
         return rc;
     rc = check_wrong(cfg, &raw->report, e); /* rates and sums can leave the range too */
     if (!rc)
-        rc = set_ids(cfg, paths[0], out, e);
+        rc = set_ids(cfg, name, out, e);
     if (rc)
         history_close(out);
+    return rc;
+}
+
+/* What both kinds of import check first. */
+static enum err_code begin(const char *format, const struct import_cfg *cfg, const struct importer **im,
+                           struct tz **zone, struct history *out, struct import_report *report, struct err *e)
+{
+    memset(out, 0, sizeof *out);
+    report_init(report);
+    *zone = NULL;
+    *im = importer_find(format);
+    if (!*im)
+        return unknown_format(format, e);
+    enum err_code rc = check_uses(*im, cfg, e);
+    if (!rc)
+        rc = import_check(cfg, e);
+    if (!rc && strcmp(cfg->zone, "UTC") != 0)
+        rc = tz_load(cfg->zone, zone, e);
     return rc;
 }
 
@@ -480,27 +457,47 @@ enum err_code import_run(const char *format, const struct import_cfg *cfg, char 
                          size_t n_paths, struct history *out, struct import_report *report,
                          struct err *e)
 {
-    const struct importer *im = importer_find(format);
-    struct tz *zone = NULL;
+    const struct importer *im;
+    struct tz *zone;
     struct raw raw;
-    memset(out, 0, sizeof *out);
-    report_init(report);
-    if (!im)
-        return unknown_format(format, e);
-    if (n_paths == 0)
-        return err_set(e, ERR_USAGE, "import %s: no file given", format);
-    enum err_code rc = check_uses(im, cfg, e);
-    if (!rc)
-        rc = check_cfg(cfg, e);
-    if (!rc && strcmp(cfg->zone, "UTC") != 0)
-        rc = tz_load(cfg->zone, &zone, e);
-    if (rc)
+    enum err_code rc = begin(format, cfg, &im, &zone, out, report, e);
+    if (!rc && n_paths == 0)
+        rc = err_set(e, ERR_USAGE, "import %s: no file given", format);
+    if (rc) {
+        tz_free(zone);
         return rc;
+    }
     raw_init(&raw);
-    rc = read_and_clean(im, cfg, zone, paths, n_paths, &raw, out, e);
+    rc = im->run(cfg, zone, paths, n_paths, &raw, e);
+    if (!rc)
+        rc = finish(cfg, im->default_step_us, paths[0], &raw, out, e);
     *report = raw.report;
     raw_fini(&raw);
     tz_free(zone);
+    return rc ? err_wrap(e, "import %s", format) : ERR_OK;
+}
+
+enum err_code import_live(const char *format, const struct import_cfg *cfg, const char *name,
+                          enum err_code (*fill)(void *ctx, struct raw *raw, struct err *e), void *ctx,
+                          struct history *out, struct import_report *report, struct err *e)
+{
+    const struct importer *im;
+    struct tz *zone;
+    struct raw raw;
+    enum err_code rc = begin(format, cfg, &im, &zone, out, report, e);
+    tz_free(zone); /* was to be there; samples have absolute times */
+    if (rc)
+        return rc;
+    raw_init(&raw);
+    for (int f = 0; f < FIELD_COUNT && cfg->combine > COMBINE_LAST; f++)
+        raw.across[f] = import_combine_rule(cfg->combine);
+    rc = fill(ctx, &raw, e);
+    if (!rc)
+        rc = import_check_series(cfg, &raw, e);
+    if (!rc)
+        rc = finish(cfg, im->default_step_us, name, &raw, out, e);
+    *report = raw.report;
+    raw_fini(&raw);
     return rc ? err_wrap(e, "import %s", format) : ERR_OK;
 }
 

@@ -13,6 +13,7 @@
 
 #include "base/err.h"
 #include "base/opt.h"
+#include "history/raw.h"
 #include "history/report.h"
 #include "model/history.h"
 
@@ -57,6 +58,8 @@ struct import_cfg {
     int measure;
 };
 extern const struct opt_table import_table;
+/* Rules over several options, as the table's own check.  Errors: ERR_USAGE. */
+NODISCARD enum err_code import_check(const struct import_cfg *cfg, struct err *e);
 
 /* "csv", "prometheus" ... in order; NULL at the end. */
 const char *import_format(size_t i);
@@ -69,6 +72,16 @@ const char *import_format_summary(size_t i);
 NODISCARD enum err_code import_run(const char *format, const struct import_cfg *cfg,
                                    char *const *paths, size_t n_paths, struct history *out,
                                    struct import_report *report, struct err *e);
+
+/* Samples that come from elsewhere than files: `fill` pushes them into raw through import_series(); cleaning, limits and
+ * report are those of import_run().  name: what was read, for messages and for the workload's id when none is given.
+ * Errors: those of import_run and fill. */
+NODISCARD enum err_code import_live(const char *format, const struct import_cfg *cfg, const char *name,
+                                    enum err_code (*fill)(void *ctx, struct raw *raw, struct err *e), void *ctx,
+                                    struct history *out, struct import_report *report, struct err *e);
+/* A series with the options of its field applied: scale, offset, per_step, counter. */
+NODISCARD enum err_code import_series(const struct import_cfg *cfg, struct raw *raw, enum field f,
+                                      const char *label, size_t *index, struct err *e);
 
 /* A history named by a scenario: a history file, or files to import in memory. */
 struct history_source {

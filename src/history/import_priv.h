@@ -19,10 +19,9 @@ struct importer {
 };
 extern const struct importer import_csv, import_prometheus, import_genai, import_azure_llm;
 
-/* A series with the options of its field applied: scale, offset, per_step, counter. */
-NODISCARD enum err_code import_series(const struct import_cfg *cfg, struct raw *raw, enum field f,
-                                      const char *label, size_t *index, struct err *e);
 enum raw_combine import_combine_rule(int combine); /* not COMBINE_AUTO */
+/* Several series for one field need a rule.  Errors: ERR_INVAL naming them. */
+NODISCARD enum err_code import_check_series(const struct import_cfg *cfg, const struct raw *raw, struct err *e);
 /* A cell as a value, which may be NaN or infinite; false when it is empty or no number, which is
  * counted. */
 bool import_number(const struct import_cfg *cfg, struct raw *raw, struct csv_cell c, uint32_t file,

@@ -296,31 +296,6 @@ static enum err_code read_path(struct job *j, const char *path, struct err *e)
     return rc;
 }
 
-/* Several series for one field need a rule. */
-static enum err_code check_ambiguous(const struct job *j, struct err *e)
-{
-    enum { SHOWN = 3 };
-    for (int f = 0; f < FIELD_COUNT; f++) {
-        struct buf names = buf_init(4096);
-        size_t n = 0;
-        for (size_t i = 0; i < j->raw->n_series; i++) {
-            if (j->raw->series[i].field != (enum field)f)
-                continue;
-            if (n++ < SHOWN)
-                buf_fmt(&names, "%s%.110s", n > 1 ? "; " : "", j->raw->series[i].label);
-        }
-        enum err_code rc = ERR_OK;
-        if (n > 1 && j->cfg->combine <= COMBINE_LAST)
-            rc = err_set(e, ERR_INVAL,
-                         "%s: %zu series (%s%s): select one or give combine=sum|mean|max|min",
-                         field_get((enum field)f)->name, n, names.p, n > SHOWN ? "; ..." : "");
-        buf_fini(&names);
-        if (rc)
-            return rc;
-    }
-    return ERR_OK;
-}
-
 static enum err_code prepare(struct job *j, char *const *paths, size_t n, struct err *e)
 {
     bool any = false;
@@ -356,7 +331,7 @@ static enum err_code run(const struct import_cfg *cfg, const struct tz *zone, ch
     for (size_t i = 0; i < n && !rc; i++)
         rc = read_path(j, import_path_field(paths[i], &j->only), e);
     if (!rc)
-        rc = check_ambiguous(j, e);
+        rc = import_check_series(cfg, raw, e);
     if (!rc && raw->n_usable == 0 && raw->report.tally[TALLY_FILTERED].count > 0 &&
         raw->n_series == 0)
         rc = err_set(e, ERR_MISSING, "no series matches the selectors");
