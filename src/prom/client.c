@@ -62,6 +62,11 @@ void prom_new(struct http_client *http, struct http_server *server, const struct
     *out = p;
 }
 
+const char *prom_url(const struct prom *p)
+{
+    return http_server_url(p->server);
+}
+
 size_t prom_running(const struct prom *p)
 {
     return p->n_running;
@@ -228,7 +233,7 @@ static void refused(struct call *c, const struct http_reply *reply)
         plain_text(reply, text, sizeof text);
     }
     enum err_code rc = code_of(c->info.status, r);
-    const char *url = http_server_url(c->prom->server);
+    const char *url = prom_url(c->prom);
     if (json)
         (void)err_set(&e, rc, "%s: HTTP %d, %s: %s", url, c->info.status, r->error_type, r->error_text);
     else
@@ -253,7 +258,7 @@ static void answered(struct call *c, const struct http_reply *reply)
     }
     enum err_code rc = prom_parser_end(c->parser, &e);
     if (rc) { /* it began well and stopped: most likely cut off on the way */
-        (void)err_wrap(&e, "%s", http_server_url(c->prom->server));
+        (void)err_wrap(&e, "%s", prom_url(c->prom));
         try_later(c, -1, rc, &e);
     } else if (c->q.result->failed) {
         refused(c, reply);
@@ -276,13 +281,13 @@ static void on_done(void *ctx, enum err_code rc, struct http_reply *reply, const
         finish(c, ERR_INTERRUPTED, e);
     } else if (c->parse_failed) {
         struct err mine = c->parse_err;
-        (void)err_wrap(&mine, "%s", http_server_url(c->prom->server));
+        (void)err_wrap(&mine, "%s", prom_url(c->prom));
         c->info.permanent = true;
         finish(c, mine.code, &mine);
     } else if (rc == ERR_OK) {
         answered(c, reply);
-    } else if (rc == ERR_IO) {
-        try_later(c, -1, rc, e);
+    } else if (rc == ERR_IO && !(e->sys == ETIMEDOUT && c->info.last_us >= c->q.timeout_us)) {
+        try_later(c, -1, rc, e); /* but a query that took all its time would take it again */
     } else {
         finish(c, rc, e);
     }

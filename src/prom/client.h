@@ -35,6 +35,7 @@ struct prom;
 /* Borrows both. */
 void prom_new(struct http_client *http, struct http_server *server, const struct prom_opts *o, struct prom **out);
 void prom_free(struct prom *p); /* ends what runs with ERR_INTERRUPTED; NULL is fine */
+const char *prom_url(const struct prom *p);
 
 /* How it went; valid during the callback. */
 struct prom_info {
