@@ -8,7 +8,7 @@
  *   watch.c       streams                                                  select.c    label and field selectors
  *   write.c       create, update, delete                                   patch.c     merge, strategic, JSON patch, apply
  *   pod.c, podspec.c  defaults, what an update may change, binding, eviction   scale.c, check.c  /scale; leases, events, ...
- *   control.c, pods_run.c  controllers, scheduler, kubelet                  fault.c, log.c, fill.c, load.c, inside.c
+ *   control.c, workload.c, node.c, kubelet.c  controllers, scheduler, kubelet   fault.c, log.c, fill.c, load.c, inside.c
  *
  * One lock (struct apiserver.lock) guards everything below it.  A function called with it held says so by taking the
  * apiserver and being named here; apiserver.h's functions take it themselves.  Stored objects are immutable texts
@@ -38,6 +38,7 @@ cJSON *js_obj(cJSON *parent, const char *key);                 /* the object the
 cJSON *js_list(cJSON *parent, const char *key);
 void js_set(cJSON *obj, const char *key, cJSON *value);        /* replaces or adds; takes value */
 void js_set_str(cJSON *obj, const char *key, const char *s);
+void js_set_str_at(cJSON *v, const char *s);                    /* turns v itself into a string */
 void js_set_num(cJSON *obj, const char *key, double v);
 void js_drop(cJSON *obj, const char *key);
 void js_default(cJSON *obj, const char *key, cJSON *value);    /* takes value, drops it when the key is there */
@@ -66,16 +67,35 @@ struct kind {
     const char *replicas_path, *status_replicas_path, *selector_path; /* scale */
 };
 
+struct need { /* what a pod asks for */
+    const char *resource;
+    int64_t milli;
+};
+
 struct obj { /* one version; immutable */
     int refs;
     uint64_t rv;
     const char *key;        /* "ns/name" or "name" */
     const char *ns, *name, *uid;
     const char *node, *phase, *scheduler; /* pods: never NULL */
+    const char *owner;      /* uid of the controller, or "" */
+    bool deleting, ready;
+    struct need *need;      /* of a pod: summed over containers */
+    size_t n_needs;
     const char **label;     /* key, value, key, value ... */
     size_t n_labels;
     const char *json;       /* without kind and apiVersion */
     size_t n_json;
+};
+
+/* What the store knows of an object without parsing it; NULL for "". */
+struct obj_facts {
+    const char *ns, *name, *uid, *node, *phase, *scheduler, *owner;
+    const char *const *label;
+    size_t n_labels;
+    bool deleting, ready;
+    const struct need *need;
+    size_t n_needs;
 };
 
 enum event_type { EVENT_ADDED, EVENT_MODIFIED, EVENT_DELETED };
@@ -173,6 +193,8 @@ struct obj *store_get(const struct shelf *s, const char *ns, const char *name);
 size_t store_lower(const struct shelf *s, const char *key); /* first with key >= */
 /* Object from JSON: sets the resource version to the next one.  The JSON is the caller's. */
 struct obj *store_put(struct apiserver *a, struct shelf *s, cJSON *json); /* creates or replaces, with event */
+/* While store_bulk is on: JSON as text, with the version a->rv in it, and what it says. */
+void store_put_text(struct apiserver *a, struct shelf *s, const struct obj_facts *f, const char *json, size_t n);
 void store_delete(struct apiserver *a, struct shelf *s, struct obj *o, cJSON *last); /* last: final state, or NULL */
 void store_bulk(struct apiserver *a, bool on); /* many objects at once: sorted at the end, no events */
 void store_compact(struct apiserver *a, uint64_t rv);
@@ -189,11 +211,11 @@ void store_suffix(struct apiserver *a, char out[6]);
 /* ---- selectors (select.c) ---- */
 struct selector;
 /* false: c->out holds the error.  NULL for "everything". */
-bool selector_parse(struct call *c, struct selector **out);
+bool api_selector_parse(struct call *c, struct selector **out);
 struct selector *selector_of_labels(const cJSON *label_selector, bool *ok); /* matchLabels, matchExpressions */
-bool selector_matches(const struct selector *s, const struct obj *o); /* NULL: all */
+bool api_selector_matches(const struct selector *s, const struct obj *o); /* NULL: all */
 bool selector_has_fields(const struct selector *s);
-void selector_free(struct selector *s);
+void api_selector_free(struct selector *s);
 void selector_text(struct buf *out, const cJSON *label_selector); /* "a=b,c in (d,e)" */
 
 /* ---- verbs ---- */
@@ -238,6 +260,7 @@ void pod_eviction(struct call *c);
 void pod_resize(struct call *c);
 void pod_add_tolerations(cJSON *spec);
 int64_t quantity_milli(const char *text, bool *ok); /* "500m", "1Gi" in thousandths */
+void quantities_canonical(cJSON *map);
 void quantity_text(int64_t milli, char out[32]);
 int64_t js_quantity(const cJSON *v); /* milli, of a string or number; 0 when it is none */
 bool pod_ready(const cJSON *pod);
@@ -278,11 +301,48 @@ void log_fini(struct apiserver *a);
 /* ---- loading (load.c) ---- */
 cJSON *load_one(const char *text, size_t n); /* YAML or JSON, one document; NULL when it is neither */
 
-/* ---- controllers ---- */
-struct control;
+/* ---- controllers (control.c: the thread; workload.c; node.c: scheduler; kubelet.c) ---- */
+enum timer_what { TIMER_START, TIMER_FINISH, TIMER_STOP };
+struct timer {
+    int64_t due_us;         /* clock_mono_us */
+    enum timer_what what;
+    char *key, *uid;        /* of the pod */
+};
+struct dirty {
+    struct shelf *shelf;
+    char *key;              /* of a workload; or the uid of a deleted owner */
+    bool owner_gone;
+};
+struct control {
+    pthread_t thread;
+    bool stop, schedule, busy;
+    struct dirty *dirty;
+    size_t n_dirty, size_dirty;
+    struct timer *timer;    /* a heap by (due, order of making) */
+    size_t n_timers, size_timers;
+    struct node_info *node; /* of the last pass, sorted by name */
+    size_t n_nodes;
+    bool registry_was_down;
+    struct shelf *pods, *nodes, *deployments, *replicasets, *statefulsets;
+};
 void control_start(struct apiserver *a);
 void control_stop(struct apiserver *a);
 void control_event(struct apiserver *a, struct shelf *s, const struct event *e);
+void control_dirty(struct apiserver *a, struct shelf *s, const char *key, bool owner_gone);
+void control_timer(struct apiserver *a, int64_t in_us, enum timer_what what, const struct obj *pod); /* in server time */
+/* Writes j over o when they differ; takes j. */
+void control_put(struct apiserver *a, struct shelf *s, const struct obj *o, cJSON *j);
+void control_delete_pod(struct apiserver *a, struct obj *pod); /* gracefully */
+struct obj *workload_owner(struct apiserver *a, const struct shelf *s, const struct obj *o); /* the owner of o in s, or NULL */
+void workload_reconcile(struct apiserver *a, struct shelf *s, const char *key);
+void workload_collect(struct apiserver *a, const char *owner_uid);
+void node_schedule(struct apiserver *a);
+void node_event(struct apiserver *a, struct obj *node);
+void node_free(struct control *k);
+void kubelet_event(struct apiserver *a, const struct event *e);
+void kubelet_timer(struct apiserver *a, const struct timer *t);
+void kubelet_registry_up(struct apiserver *a);
+#define TEST_ANNOTATION "test.sluice.dev/"
 
 struct token {
     char *token, *user;
@@ -316,6 +376,7 @@ struct apiserver {
     bool registry_down, waking;
     struct control *control;
     bool bulk;                 /* filling: no events, no order */
+    bool orphan;               /* what a deleted object owns stays */
     struct buf scratch;        /* text of the object being stored */
 };
 int64_t api_now_us(const struct apiserver *a); /* server time */

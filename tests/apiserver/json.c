@@ -101,6 +101,16 @@ void js_set_str(cJSON *obj, const char *key, const char *s)
     js_set(obj, key, cJSON_CreateString(s));
 }
 
+void js_set_str_at(cJSON *v, const char *s)
+{
+    cJSON *text = cJSON_CreateString(s);
+    v->type = (v->type & cJSON_StringIsConst) | cJSON_String;
+    free(v->valuestring);
+    v->valuestring = text->valuestring;
+    text->valuestring = NULL;
+    cJSON_Delete(text);
+}
+
 void js_set_num(cJSON *obj, const char *key, double v)
 {
     js_set(obj, key, cJSON_CreateNumber(v));

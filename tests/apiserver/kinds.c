@@ -174,6 +174,8 @@ static void node_defaults(cJSON *j)
     cJSON_AddStringToObject(taint, "effect", "NoSchedule");
     cJSON_AddItemToArray(js_list(js_obj(j, "spec"), "taints"), taint);
     cJSON *status = js_obj(j, "status");
+    quantities_canonical(js_at_mut(status, "capacity"));
+    quantities_canonical(js_at_mut(status, "allocatable"));
     js_default(js_obj(js_obj(status, "daemonEndpoints"), "kubeletEndpoint"), "Port", cJSON_CreateNumber(0));
     for (size_t i = 0; i < ARRAY_LEN(info); i++)
         js_default(js_obj(status, "nodeInfo"), info[i], cJSON_CreateString(""));

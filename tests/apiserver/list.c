@@ -280,7 +280,7 @@ static void add_items(struct call *c, struct page *p, struct buf *items, bool pa
     if (*p->start && i < p->n && strcmp(p->v[i]->key, p->start) == 0)
         i++;
     for (; i < p->n && strncmp(p->v[i]->key, prefix, n_prefix) == 0; i++) {
-        if (!selector_matches(p->sel, p->v[i]))
+        if (!api_selector_matches(p->sel, p->v[i]))
             continue;
         if (p->limit && n == p->limit) {
             if (!*left)
@@ -326,7 +326,7 @@ void list_run(struct call *c)
         fail_bad(c, "strconv.ParseInt: parsing \"%s\": invalid syntax", limit);
         return;
     }
-    if (selector_parse(c, &p.sel) && choose_version(c, &p)) {
+    if (api_selector_parse(c, &p.sel) && choose_version(c, &p)) {
         p.v = c->shelf->v;
         p.n = c->shelf->n;
         if (p.past)
@@ -334,7 +334,7 @@ void list_run(struct call *c)
         write_list(c, &p);
     }
     mem_free(p.own);
-    selector_free(p.sel);
+    api_selector_free(p.sel);
 }
 
 /* Replaces a large body by its gzip, at the speed a server uses. */

@@ -72,6 +72,8 @@ static void node_ready(cJSON *j)
     const cJSON *capacity = js_at(status, "capacity");
     if (capacity)
         js_default(status, "allocatable", cJSON_Duplicate(capacity, true));
+    quantities_canonical(js_at_mut(status, "capacity"));
+    quantities_canonical(js_at_mut(status, "allocatable"));
     cJSON *conditions = js_list(status, "conditions");
     if (conditions->child)
         return;

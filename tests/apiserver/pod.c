@@ -43,6 +43,20 @@ int64_t js_quantity(const cJSON *v)
     return cJSON_IsString(v) ? quantity_milli(v->valuestring, &ok) : 0;
 }
 
+/* As a server stores them: always text, "0.5" as "500m". */
+void quantities_canonical(cJSON *map)
+{
+    js_each(v, map)
+    {
+        char text[32];
+        bool decimal = cJSON_IsString(v) && strchr(v->valuestring, '.') && !strpbrk(v->valuestring, "KMGTPkmun");
+        if (!cJSON_IsNumber(v) && !decimal)
+            continue;
+        quantity_text(js_quantity(v), text);
+        js_set_str_at(v, text);
+    }
+}
+
 bool pod_ready(const cJSON *pod)
 {
     js_each(x, js_at(pod, "status.conditions"))
@@ -295,21 +309,21 @@ static bool budget_blocks(struct call *c, const struct obj *pod, const cJSON *pd
 {
     bool ok;
     struct selector *sel = selector_of_labels(js_at(pdb, "spec.selector"), &ok);
-    if (!ok || !selector_matches(sel, pod)) {
-        selector_free(sel);
+    if (!ok || !api_selector_matches(sel, pod)) {
+        api_selector_free(sel);
         return false;
     }
     const struct shelf *pods = store_core(c->a, "pods");
     int healthy = 0, expected = 0;
     for (size_t i = 0; i < pods->n; i++) {
-        if (strcmp(pods->v[i]->ns, pod->ns) != 0 || !selector_matches(sel, pods->v[i]))
+        if (strcmp(pods->v[i]->ns, pod->ns) != 0 || !api_selector_matches(sel, pods->v[i]))
             continue;
         cJSON *j = obj_parse(pods->v[i]);
         expected++;
         healthy += pod_ready(j) && !js_str(j, "metadata.deletionTimestamp");
         cJSON_Delete(j);
     }
-    selector_free(sel);
+    api_selector_free(sel);
     const cJSON *min = js_at(pdb, "spec.minAvailable"), *max = js_at(pdb, "spec.maxUnavailable");
     const cJSON *v = min ? min : max;
     double n = cJSON_IsNumber(v) ? v->valuedouble : cJSON_IsString(v) ? ceil(strtod(v->valuestring, NULL) * expected / 100) : 0;

@@ -20,7 +20,9 @@ static bool latest(const char *image)
 
 static void container_defaults(cJSON *x)
 {
-    js_obj(x, "resources");
+    cJSON *resources = js_obj(x, "resources");
+    quantities_canonical(js_at_mut(resources, "requests"));
+    quantities_canonical(js_at_mut(resources, "limits"));
     js_default(x, "terminationMessagePath", cJSON_CreateString("/dev/termination-log"));
     js_default(x, "terminationMessagePolicy", cJSON_CreateString("File"));
     js_default(x, "imagePullPolicy", cJSON_CreateString(latest(js_str_or(x, "image", "")) ? "Always" : "IfNotPresent"));

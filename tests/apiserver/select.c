@@ -9,27 +9,27 @@
 
 enum op { OP_IN, OP_NOT_IN, OP_EXISTS, OP_MISSING };
 
-struct need {
+struct requirement {
     bool field;
     char *key;
     enum op op;
     char **value;
     size_t n_values;
-    struct need *next;
+    struct requirement *next;
 };
 struct selector {
-    struct need *first;
+    struct requirement *first;
     bool has_fields;
 };
 
-static struct need *add_need(struct selector *s, bool field, const char *key, size_t n, enum op op)
+static struct requirement *add_requirement(struct selector *s, bool field, const char *key, size_t n, enum op op)
 {
-    struct need *d = mem_zero(1, sizeof *d);
+    struct requirement *d = mem_zero(1, sizeof *d);
     d->field = field;
     d->op = op;
     d->key = mem_zero(n + 1, 1);
     memcpy(d->key, key, n);
-    struct need **end = &s->first;
+    struct requirement **end = &s->first;
     while (*end)
         end = &(*end)->next;
     *end = d;
@@ -37,7 +37,7 @@ static struct need *add_need(struct selector *s, bool field, const char *key, si
     return d;
 }
 
-static void add_value(struct need *d, const char *v, size_t n)
+static void add_value(struct requirement *d, const char *v, size_t n)
 {
     d->value = mem_grow(d->value, d->n_values + 1, sizeof(char *));
     char *copy = mem_zero(n + 1, 1);
@@ -45,12 +45,12 @@ static void add_value(struct need *d, const char *v, size_t n)
     d->value[d->n_values++] = copy;
 }
 
-void selector_free(struct selector *s)
+void api_selector_free(struct selector *s)
 {
     if (!s)
         return;
-    for (struct need *d = s->first; d;) {
-        struct need *next = d->next;
+    for (struct requirement *d = s->first; d;) {
+        struct requirement *next = d->next;
         for (size_t i = 0; i < d->n_values; i++)
             mem_free(d->value[i]);
         mem_free(d->value);
@@ -84,7 +84,7 @@ static bool bad_labels(struct call *c, const char *found, const char *expected)
 }
 
 /* "(a,b)" after in or notin; leaves *at behind the bracket. */
-static bool parse_set(struct call *c, struct need *d, const char **at)
+static bool parse_set(struct call *c, struct requirement *d, const char **at)
 {
     const char *p = blanks(*at);
     if (*p != '(')
@@ -112,7 +112,7 @@ static bool parse_requirement(struct call *c, struct selector *s, const char **a
     size_t n = word(p);
     if (n == 0)
         return bad_labels(c, p, "identifier, '!', 'in', 'notin' or ','");
-    struct need *d = add_need(s, false, p, n, no ? OP_MISSING : OP_EXISTS);
+    struct requirement *d = add_requirement(s, false, p, n, no ? OP_MISSING : OP_EXISTS);
     p = blanks(p + n);
     *at = p;
     if (no || *p == ',' || !*p)
@@ -177,7 +177,7 @@ static bool parse_fields(struct call *c, const char *text, struct selector *s)
         size_t n_op = strspn(op, "=!");
         if (n_op == 0 || n_key == 0)
             return fail_bad(c, "invalid selector: '%.*s'; can't understand '%.*s'", (int)n, p, (int)n, p);
-        struct need *d = add_need(s, true, p, n_key, *op == '!' ? OP_NOT_IN : OP_IN);
+        struct requirement *d = add_requirement(s, true, p, n_key, *op == '!' ? OP_NOT_IN : OP_IN);
         if (!known_field(c->shelf->kind, d->key))
             return fail_bad(c, "field label not supported: %s", d->key);
         add_value(d, op + n_op, n - n_key - n_op);
@@ -186,7 +186,7 @@ static bool parse_fields(struct call *c, const char *text, struct selector *s)
     return true;
 }
 
-bool selector_parse(struct call *c, struct selector **out)
+bool api_selector_parse(struct call *c, struct selector **out)
 {
     const char *labels = call_query(c, "labelSelector"), *fields = call_query(c, "fieldSelector");
     *out = NULL;
@@ -194,7 +194,7 @@ bool selector_parse(struct call *c, struct selector **out)
         return true;
     struct selector *s = mem_zero(1, sizeof *s);
     if ((labels && !parse_labels(c, labels, s)) || (fields && !parse_fields(c, fields, s))) {
-        selector_free(s);
+        api_selector_free(s);
         return false;
     }
     *out = s;
@@ -210,7 +210,7 @@ struct selector *selector_of_labels(const cJSON *v, bool *ok)
     js_each(l, js_at(v, "matchLabels"))
     {
         if (cJSON_IsString(l))
-            add_value(add_need(s, false, l->string, strlen(l->string), OP_IN), l->valuestring, strlen(l->valuestring));
+            add_value(add_requirement(s, false, l->string, strlen(l->string), OP_IN), l->valuestring, strlen(l->valuestring));
     }
     js_each(x, js_at(v, "matchExpressions"))
     {
@@ -220,7 +220,7 @@ struct selector *selector_of_labels(const cJSON *v, bool *ok)
         while (i < ARRAY_LEN(name) && strcmp(op, name[i]) != 0)
             i++;
         *ok &= i < ARRAY_LEN(name);
-        struct need *d = add_need(s, false, key, strlen(key), i < ARRAY_LEN(name) ? (enum op)i : OP_EXISTS);
+        struct requirement *d = add_requirement(s, false, key, strlen(key), i < ARRAY_LEN(name) ? (enum op)i : OP_EXISTS);
         js_each(one, js_at(x, "values"))
         {
             if (cJSON_IsString(one))
@@ -274,7 +274,7 @@ static const char *field_of(const struct obj *o, const char *key, char *store, s
     return store;
 }
 
-static bool holds(const struct need *d, const struct obj *o)
+static bool holds(const struct requirement *d, const struct obj *o)
 {
     char store[512];
     const char *v = d->field ? field_of(o, d->key, store, sizeof store) : obj_label(o, d->key);
@@ -286,9 +286,9 @@ static bool holds(const struct need *d, const struct obj *o)
     return in == (d->op == OP_IN);
 }
 
-bool selector_matches(const struct selector *s, const struct obj *o)
+bool api_selector_matches(const struct selector *s, const struct obj *o)
 {
-    for (const struct need *d = s ? s->first : NULL; d; d = d->next) {
+    for (const struct requirement *d = s ? s->first : NULL; d; d = d->next) {
         if (!holds(d, o))
             return false;
     }

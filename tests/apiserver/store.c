@@ -39,51 +39,99 @@ static const char *keep(char **w, const char *s)
     return at;
 }
 
-static size_t label_bytes(const cJSON *labels, size_t *n)
+enum { NEEDS_MAX = 16 };
+
+/* Requests of the containers, summed; names are borrowed from j. */
+static size_t pod_needs(const cJSON *j, struct need need[NEEDS_MAX])
 {
-    size_t bytes = 0;
-    *n = 0;
-    js_each(l, labels)
+    size_t n = 0;
+    js_each(x, js_at(j, "spec.containers"))
     {
-        if (cJSON_IsString(l)) {
-            bytes += strlen(l->string) + strlen(l->valuestring) + 2;
-            ++*n;
+        js_each(v, js_at(x, "resources.requests"))
+        {
+            size_t i = 0;
+            while (i < n && strcmp(need[i].resource, v->string) != 0)
+                i++;
+            if (i == n && n < NEEDS_MAX)
+                need[n++] = (struct need){v->string, 0};
+            if (i < n)
+                need[i].milli += js_quantity(v);
         }
     }
-    return bytes;
+    return n;
+}
+
+static const char *controller_of(const cJSON *j)
+{
+    js_each(r, js_at(j, "metadata.ownerReferences"))
+    {
+        if (js_true(r, "controller"))
+            return js_str_or(r, "uid", "");
+    }
+    return "";
+}
+
+enum { TEXTS = 7 };
+
+static void texts_of(const struct obj_facts *f, const char *out[TEXTS])
+{
+    const char *all[TEXTS] = {f->ns, f->name, f->uid, f->node, f->phase, f->scheduler, f->owner};
+    for (size_t i = 0; i < TEXTS; i++)
+        out[i] = all[i] ? all[i] : "";
+}
+
+/* One block: struct, needs, label pointers, strings, JSON. */
+static struct obj *obj_build(const struct obj_facts *f, uint64_t rv, const char *json, size_t n_json)
+{
+    const char *text[TEXTS];
+    texts_of(f, text);
+    size_t n_key = strlen(text[0]) + strlen(text[1]) + 2, bytes = n_key + n_json + 1;
+    for (size_t i = 0; i < TEXTS; i++)
+        bytes += strlen(text[i]) + 1;
+    for (size_t i = 0; i < 2 * f->n_labels; i++)
+        bytes += strlen(f->label[i]) + 1;
+    for (size_t i = 0; i < f->n_needs; i++)
+        bytes += strlen(f->need[i].resource) + 1;
+    struct obj *o = mem_zero(1, sizeof *o + f->n_needs * sizeof *o->need + 2 * f->n_labels * sizeof(char *) + bytes);
+    *o = (struct obj){.refs = 1, .rv = rv, .deleting = f->deleting, .ready = f->ready, .need = (struct need *)(o + 1),
+                      .n_needs = f->n_needs, .n_labels = f->n_labels, .n_json = n_json};
+    o->label = (const char **)(o->need + f->n_needs);
+    char *w = (char *)(o->label + 2 * f->n_labels);
+    for (size_t i = 0; i < f->n_needs; i++)
+        o->need[i] = (struct need){keep(&w, f->need[i].resource), f->need[i].milli};
+    for (size_t i = 0; i < 2 * f->n_labels; i++)
+        o->label[i] = keep(&w, f->label[i]);
+    const char **to[TEXTS] = {&o->ns, &o->name, &o->uid, &o->node, &o->phase, &o->scheduler, &o->owner};
+    for (size_t i = 0; i < TEXTS; i++)
+        *to[i] = keep(&w, text[i]);
+    o->key = w;
+    w += snprintf(w, n_key, *text[0] ? "%s/%s" : "%s%s", text[0], text[1]) + 1;
+    o->json = w;
+    memcpy(w, json, n_json);
+    return o;
 }
 
 static struct obj *obj_new(struct apiserver *a, const cJSON *j, uint64_t rv)
 {
-    const char *ns = js_str_or(j, "metadata.namespace", ""), *name = js_str_or(j, "metadata.name", "");
-    const char *part[] = {ns, name, js_str_or(j, "metadata.uid", ""), js_str_or(j, "spec.nodeName", ""),
-                          js_str_or(j, "status.phase", ""), js_str_or(j, "spec.schedulerName", "")};
+    struct need need[NEEDS_MAX];
     const cJSON *labels = js_at(j, "metadata.labels");
-    size_t n_labels, bytes = label_bytes(labels, &n_labels) + strlen(ns) + strlen(name) + 2;
-    for (size_t i = 0; i < ARRAY_LEN(part); i++)
-        bytes += strlen(part[i]) + 1;
-    buf_clear(&a->scratch);
-    js_add_text(&a->scratch, j);
-    struct obj *o = mem_zero(1, sizeof *o + 2 * n_labels * sizeof(char *) + bytes + a->scratch.n + 1);
-    o->refs = 1;
-    o->rv = rv;
-    o->label = (const char **)(o + 1);
-    char *w = (char *)(o->label + 2 * n_labels);
+    const char **label = mem_zero(2 * (size_t)cJSON_GetArraySize(labels) + 1, sizeof *label);
+    struct obj_facts f = {.ns = js_str(j, "metadata.namespace"), .name = js_str(j, "metadata.name"), .uid = js_str(j, "metadata.uid"),
+                          .node = js_str(j, "spec.nodeName"), .phase = js_str(j, "status.phase"),
+                          .scheduler = js_str(j, "spec.schedulerName"), .owner = controller_of(j),
+                          .deleting = js_str(j, "metadata.deletionTimestamp"), .ready = pod_ready(j), .label = label,
+                          .need = need, .n_needs = pod_needs(j, need)};
     js_each(l, labels)
     {
         if (cJSON_IsString(l)) {
-            o->label[2 * o->n_labels] = keep(&w, l->string);
-            o->label[2 * o->n_labels++ + 1] = keep(&w, l->valuestring);
+            label[2 * f.n_labels] = l->string;
+            label[2 * f.n_labels++ + 1] = l->valuestring;
         }
     }
-    const char **to[] = {&o->ns, &o->name, &o->uid, &o->node, &o->phase, &o->scheduler};
-    for (size_t i = 0; i < ARRAY_LEN(part); i++)
-        *to[i] = keep(&w, part[i]);
-    o->key = w;
-    w += snprintf(w, strlen(ns) + strlen(name) + 2, *ns ? "%s/%s" : "%s%s", ns, name) + 1;
-    o->json = w;
-    o->n_json = a->scratch.n;
-    memcpy(w, a->scratch.p, a->scratch.n + 1);
+    buf_clear(&a->scratch);
+    js_add_text(&a->scratch, j);
+    struct obj *o = obj_build(&f, rv, a->scratch.p, a->scratch.n);
+    mem_free(label);
     return o;
 }
 
@@ -298,15 +346,17 @@ static void make_room(struct shelf *s)
     }
 }
 
+void store_put_text(struct apiserver *a, struct shelf *s, const struct obj_facts *f, const char *json, size_t n)
+{
+    ASSERT(a->bulk);
+    make_room(s);
+    s->v[s->n++] = obj_build(f, a->rv, json, n);
+}
+
 struct obj *store_put(struct apiserver *a, struct shelf *s, cJSON *json)
 {
     set_version(a, json);
     struct obj *o = obj_new(a, json, a->rv);
-    if (a->bulk) {
-        make_room(s);
-        s->v[s->n++] = o;
-        return o;
-    }
     size_t i = store_lower(s, o->key);
     bool there = i < s->n && strcmp(s->v[i]->key, o->key) == 0;
     struct obj *was = there ? s->v[i] : NULL;

@@ -45,7 +45,7 @@ static void watch_free(void *ctx)
         obj_unref(w->initial[i]);
     api_unlock(a);
     mem_free(w->initial);
-    selector_free(w->sel);
+    api_selector_free(w->sel);
     buf_fini(&w->line);
     mem_free(w->token);
     mem_free(w);
@@ -150,7 +150,7 @@ static void tell_left(struct watch *w, const struct event *e)
 
 static bool wants(const struct watch *w, const struct obj *o)
 {
-    return o && (!*w->ns || strcmp(o->ns, w->ns) == 0) && selector_matches(w->sel, o);
+    return o && (!*w->ns || strcmp(o->ns, w->ns) == 0) && api_selector_matches(w->sel, o);
 }
 
 static void tell_event(struct watch *w, const struct event *e)
@@ -352,10 +352,10 @@ void watch_run(struct call *c)
     bool initial = call_flag(c, "sendInitialEvents");
     uint64_t rv = 0;
     struct selector *sel;
-    if (!c->http || !check_initial(c, initial) || !selector_parse(c, &sel))
+    if (!c->http || !check_initial(c, initial) || !api_selector_parse(c, &sel))
         return;
     if (asked && *asked && !num_u64(asked, strlen(asked), &rv)) {
-        selector_free(sel);
+        api_selector_free(sel);
         fail(c, 500, "InternalError", NULL, "Internal error occurred: invalid resource version: strconv.ParseUint: parsing \"%s\": "
              "invalid syntax", asked);
         return;

@@ -494,7 +494,6 @@ static void delete_pod(struct call *c, const struct delete_opts *d, struct obj *
 static void delete_any(struct call *c, const struct delete_opts *d, struct obj *o, cJSON *j)
 {
     const struct kind *k = c->shelf->kind;
-    (void)d;
     c->wrote = true;
     if (cJSON_GetArraySize(js_at(j, "metadata.finalizers")) > 0) {
         if (!js_str(j, "metadata.deletionTimestamp"))
@@ -505,7 +504,9 @@ static void delete_any(struct call *c, const struct delete_opts *d, struct obj *
     cJSON *details = detail(o->name, k->group, k->plural);
     cJSON_AddStringToObject(details, "uid", o->uid);
     answer_success(c, 200, details);
+    c->a->orphan = d->propagation && strcmp(d->propagation, "Orphan") == 0;
     remove_obj(c->a, c->shelf, o);
+    c->a->orphan = false;
 }
 
 static void delete_one(struct call *c, const struct delete_opts *d, struct obj *o)
@@ -537,12 +538,12 @@ void write_delete_collection(struct call *c)
 {
     struct delete_opts d;
     struct selector *sel = NULL;
-    if (delete_opts(c, &d) && selector_parse(c, &sel)) {
+    if (delete_opts(c, &d) && api_selector_parse(c, &sel)) {
         list_run(c); /* the answer: what was there */
         struct server_reply keep = *c->out;
         for (size_t i = c->shelf->n; i > 0; i--) {
             struct obj *o = c->shelf->v[i - 1];
-            if ((*c->ns && strcmp(o->ns, c->ns) != 0) || !selector_matches(sel, o))
+            if ((*c->ns && strcmp(o->ns, c->ns) != 0) || !api_selector_matches(sel, o))
                 continue;
             c->out->body = (struct buf){0};
             delete_one(c, &d, o);
@@ -550,6 +551,6 @@ void write_delete_collection(struct call *c)
         }
         *c->out = keep;
     }
-    selector_free(sel);
+    api_selector_free(sel);
     cJSON_Delete(d.body);
 }
