@@ -16,10 +16,15 @@
 #include "base/build.h"
 #include "base/hash.h"
 #include "base/mem.h"
-#include "base/num.h"
 #include "base/utf8.h"
+#include "prom/text.h"
 
-enum { VALUE_BYTES = 256, KEY_BYTES = METRIC_LABELS_MAX * VALUE_BYTES, NAME_BYTES = 32 };
+enum {
+    VALUE_BYTES = 256,
+    KEY_BYTES = METRIC_LABELS_MAX * VALUE_BYTES,
+    NAME_BYTES = 32,
+    COPY_BYTES = 32 << 20
+};
 
 struct metric_row {
     const char *name;
@@ -38,16 +43,15 @@ static const struct metric_row rows[METRICS] = {
 /* Upper ends in seconds; +Inf follows. */
 static const double bucket_s[] = {.001, .0025, .005, .01, .025, .05, .1,
                                   .25,  .5,    1,    2.5, 5,    10,  30};
-enum { BUCKETS = ARRAY_LEN(bucket_s) };
-static_assert((int)BUCKETS < (int)METRIC_BUCKETS_MAX, "room for +Inf");
+static_assert(ARRAY_LEN(bucket_s) <= PROM_BUCKETS_MAX, "buckets");
 
-const char metrics_content_type[] = "text/plain; version=0.0.4; charset=utf-8";
+const char metrics_content_type[] = PROM_TEXT_CONTENT_TYPE;
 
 struct series {
     uint64_t hash;
-    char *key;       /* label values, each with its NUL */
-    double value;    /* gauge, counter; histogram: sum */
-    uint64_t *count; /* histogram: [BUCKETS + 1], not cumulative */
+    char *key;              /* label values, each with its NUL */
+    double value;           /* gauge, counter */
+    struct prom_hist *hist; /* histogram */
 };
 
 struct family {
@@ -104,7 +108,7 @@ static void family_fini(struct family *f)
 {
     for (uint32_t i = 0; i < f->n; i++) {
         mem_free(f->series[i].key);
-        mem_free(f->series[i].count);
+        mem_free(f->series[i].hist);
     }
     mem_free(f->series);
     mem_free(f->index);
@@ -181,8 +185,10 @@ static struct series *add(struct family *f, const struct key *k)
     struct series *s = &f->series[f->n];
     *s = (struct series){.hash = k->hash, .key = mem_zero(k->n + 1, 1)};
     memcpy(s->key, k->text, k->n);
-    if (f->row->type == METRIC_HISTOGRAM)
-        s->count = mem_zero(BUCKETS + 1, sizeof *s->count);
+    if (f->row->type == METRIC_HISTOGRAM) {
+        s->hist = mem_zero(1, sizeof *s->hist);
+        *s->hist = prom_hist_init(bucket_s, ARRAY_LEN(bucket_s));
+    }
     f->index[probe(f, k)] = ++f->n;
     return s;
 }
@@ -190,7 +196,7 @@ static struct series *add(struct family *f, const struct key *k)
 static void drop(struct family *f, uint32_t i)
 {
     mem_free(f->series[i].key);
-    mem_free(f->series[i].count);
+    mem_free(f->series[i].hist);
     f->series[i] = f->series[--f->n];
 }
 
@@ -256,16 +262,11 @@ void metric_add(struct metrics *m, enum metric_id id, double by, const char *con
 
 void metric_observe(struct metrics *m, enum metric_id id, double v, const char *const *labels)
 {
-    int bucket = 0;
     ASSERT(m->family[id].row->type == METRIC_HISTOGRAM && isfinite(v));
-    while (bucket < (int)BUCKETS && v > bucket_s[bucket])
-        bucket++;
     lock(m);
     struct series *s = reach(m, id, labels);
-    if (s) {
-        s->count[bucket]++;
-        s->value += v;
-    }
+    if (s)
+        prom_hist_add(s->hist, v);
     unlock(m);
 }
 
@@ -302,11 +303,11 @@ void metrics_drop(struct metrics *m, enum metric_id id)
     unlock(m);
 }
 
-static uint64_t total(const struct series *s)
+static uint64_t total(const struct prom_hist *h)
 {
     uint64_t n = 0;
-    for (int i = 0; i <= (int)BUCKETS; i++)
-        n += s->count[i];
+    for (int i = 0; i <= h->n; i++)
+        n += h->count[i];
     return n;
 }
 
@@ -317,7 +318,7 @@ double metric_get(struct metrics *m, enum metric_id id, const char *const *label
     make_key(f, labels, &k);
     lock(m);
     const struct series *s = find(f, &k);
-    double v = !s ? NAN : s->count ? (double)total(s) : s->value;
+    double v = !s ? NAN : s->hist ? (double)total(s->hist) : s->value;
     unlock(m);
     return v;
 }
@@ -352,92 +353,70 @@ void metrics_free(struct metrics *m)
 /* ---- the page ----------------------------------------------------------------------------------
  */
 
-static void put_escaped(struct buf *out, const char *s, bool quotes)
+/* A family as it stands: per series its value or histogram, then its key.  Copied under the lock,
+ * written without it, since writing thousands of lines takes many times as long. */
+static void copy_family(struct metrics *m, const struct family *f, struct buf *out)
 {
-    for (; *s; s++) {
-        if (*s == '\n')
-            buf_str(out, "\\n");
-        else if (*s == '\\' || (quotes && *s == '"'))
-            buf_fmt(out, "\\%c", *s);
+    buf_clear(out);
+    lock(m);
+    for (uint32_t i = 0; i < f->n; i++) {
+        const struct series *s = &f->series[i];
+        if (s->hist)
+            buf_add(out, s->hist, sizeof *s->hist);
         else
-            buf_char(out, *s);
+            buf_add(out, &s->value, sizeof s->value);
+        buf_add(out, s->key, key_bytes(f, s->key));
     }
+    unlock(m);
 }
 
-static void put_value(struct buf *out, double v)
+/* One series of a copy; returns where the next begins. */
+static const char *put_series(struct prom_writer *w, const struct family *f, const char *at)
 {
-    char text[NUM_TEXT];
-    if (isinf(v))
-        buf_str(out, v > 0 ? " +Inf\n" : " -Inf\n");
+    struct prom_hist hist;
+    double value;
+    bool many = f->row->type == METRIC_HISTOGRAM;
+    memcpy(many ? (void *)&hist : (void *)&value, at, many ? sizeof hist : sizeof value);
+    at += many ? sizeof hist : sizeof value;
+    const char *name[METRIC_LABELS_MAX] = {0}, *label[METRIC_LABELS_MAX] = {0};
+    for (int i = 0; i < f->n_labels; i++, at += strlen(at) + 1) {
+        name[i] = f->label[i];
+        label[i] = at;
+    }
+    if (many)
+        prom_put_hist(w, &hist, name[0], label[0], name[1], label[1], name[2], label[2], NULL);
     else
-        buf_fmt(out, " %s\n", num_format(v, text));
+        prom_put(w, value, name[0], label[0], name[1], label[1], name[2], label[2], NULL);
+    return at;
 }
 
-/* "name_suffix{a="x",le="0.1"}" */
-static void put_series(struct buf *out, const struct family *f, const struct series *s,
-                       const char *suffix, const char *le)
-{
-    const char *value = s->key;
-    buf_str(out, f->row->name);
-    buf_str(out, suffix);
-    if (!f->n_labels && !le)
-        return;
-    buf_char(out, '{');
-    for (int i = 0; i < f->n_labels; i++, value += strlen(value) + 1) {
-        buf_fmt(out, "%s%s=\"", i ? "," : "", f->label[i]);
-        put_escaped(out, value, true);
-        buf_char(out, '"');
-    }
-    if (le)
-        buf_fmt(out, "%sle=\"%s\"", f->n_labels ? "," : "", le);
-    buf_char(out, '}');
-}
+static const enum prom_type prom_types[] = {
+    [METRIC_GAUGE] = PROM_GAUGE,
+    [METRIC_COUNTER] = PROM_COUNTER,
+    [METRIC_HISTOGRAM] = PROM_HISTOGRAM,
+};
 
-static void put_histogram(struct buf *out, const struct family *f, const struct series *s)
+void metrics_write(struct metrics *m, struct buf *out)
 {
-    char le[NUM_TEXT];
-    uint64_t n = 0;
-    for (int i = 0; i <= (int)BUCKETS; i++) {
-        n += s->count[i];
-        put_series(out, f, s, "_bucket", i < (int)BUCKETS ? num_format(bucket_s[i], le) : "+Inf");
-        put_value(out, (double)n);
+    struct prom_writer w = prom_writer_init(out);
+    struct buf copy = buf_init(COPY_BYTES);
+    for (int id = 0; id < METRICS; id++) {
+        const struct family *f = &m->family[id];
+        copy_family(m, f, &copy);
+        if (copy.failed)
+            out->failed = true; /* half a page would look like series that are gone */
+        if (copy.n == 0)
+            continue;
+        prom_family(&w, f->row->name, prom_types[f->row->type], f->row->help);
+        for (const char *at = copy.p; at < copy.p + copy.n;)
+            at = put_series(&w, f, at);
     }
-    put_series(out, f, s, "_sum", NULL);
-    put_value(out, s->value);
-    put_series(out, f, s, "_count", NULL);
-    put_value(out, (double)n);
+    buf_fini(&copy);
 }
 
 static const char *type_name(enum metric_type t)
 {
     return t == METRIC_GAUGE ? "gauge" : t == METRIC_COUNTER ? "counter" : "histogram";
-}
-
-static void put_family(struct buf *out, const struct family *f)
-{
-    if (f->n == 0)
-        return;
-    buf_fmt(out, "# HELP %s ", f->row->name);
-    put_escaped(out, f->row->help, false);
-    buf_fmt(out, "\n# TYPE %s %s\n", f->row->name, type_name(f->row->type));
-    for (uint32_t i = 0; i < f->n; i++) {
-        const struct series *s = &f->series[i];
-        if (s->count) {
-            put_histogram(out, f, s);
-            continue;
-        }
-        put_series(out, f, s, "", NULL);
-        put_value(out, s->value);
-    }
-}
-
-void metrics_write(struct metrics *m, struct buf *out)
-{
-    for (int id = 0; id < METRICS; id++) {
-        lock(m);
-        put_family(out, &m->family[id]);
-        unlock(m);
-    }
 }
 
 void metrics_write_markdown(struct buf *out)

@@ -5,7 +5,7 @@
  * not 0.  Each metric takes at most `most` series; what does not fit is refused and counted in
  * sluice_metrics_refused_total{metric}, so a flood of label values costs a bounded amount of memory.
  *
- * Any thread may set, any thread may write the page (a lock, held for one family at a time).  Setting an
+ * Any thread may set, any thread may write the page (a lock, held while one family is copied).  Setting an
  * existing series allocates nothing. */
 #ifndef DAEMON_METRICS_H
 #define DAEMON_METRICS_H
@@ -17,7 +17,7 @@
 #include "base/err.h"
 
 enum metric_type { METRIC_GAUGE, METRIC_COUNTER, METRIC_HISTOGRAM };
-enum { METRIC_LABELS_MAX = 3, METRIC_BUCKETS_MAX = 16 };
+enum { METRIC_LABELS_MAX = 3 };
 
 /* X(id, name, type, labels, most, help).  Labels are space-separated, values are given in that order. */
 #define METRIC_LIST(X)                                                                             \
