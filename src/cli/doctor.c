@@ -7,13 +7,13 @@
 #include "daemon/doctor.h"
 
 struct doctor_args {
-    struct opt_strings replicas;
+    struct opt_strings urls;
     char *token_file, *ca_file, *server_name;
     int64_t wait_us;
 };
 #define S struct doctor_args
 static const struct opt_row rows[] = {
-    OPT_STRINGS(S, replicas, "replica", NULL, "endpoint of a replica, to try its freeze; repeatable", .metavar = "URL"),
+    OPT_STRINGS(S, urls, "url", NULL, "a replica, to try its freeze; repeatable; else the one of -c FILE", .metavar = "URL"),
     OPT_STRING(S, token_file, "token_file", NULL, "the token for them; else serve.token_file", .metavar = "FILE"),
     OPT_STRING(S, ca_file, "ca_file", NULL, "whom to believe about their certificates; else serve.cert_file itself",
                .metavar = "FILE"),
@@ -36,8 +36,8 @@ static enum err_code examine(struct cli_ctx *c, const struct run_config *config,
     const struct doctor_args *a = c->opts;
     struct doctor_opts o = {
         .config = config,
-        .replicas = (const char *const *)a->replicas.items,
-        .n_replicas = a->replicas.n,
+        .replicas = (const char *const *)a->urls.items,
+        .n_replicas = a->urls.n,
         .token_file = a->token_file,
         .ca_file = a->ca_file,
         .server_name = a->server_name,

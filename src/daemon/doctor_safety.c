@@ -165,13 +165,13 @@ static void see_own_brake(struct doctor *d, const struct brake *b)
     char url[128];
     bool here = access(d->config->state_dir, F_OK) == 0;
     if (!here || !own_url(d, url, sizeof url)) {
-        doctor_note(d, DOCTOR_STORE_AND_FREEZE, DOCTOR_SKIP, NULL, "Name the replicas' endpoints with --replica, or run it in the pod.",
+        doctor_note(d, DOCTOR_STORE_AND_FREEZE, DOCTOR_SKIP, NULL, "Name the replicas with --url, or run it in the pod.",
                     "no replica's freeze was tried");
         return;
     }
     see_brake(d, b, url);
     if (d->kube_config && d->kube_config->in_cluster)
-        doctor_note(d, DOCTOR_STORE_AND_FREEZE, DOCTOR_OK, NULL, "Name every replica with --replica to try them all.",
+        doctor_note(d, DOCTOR_STORE_AND_FREEZE, DOCTOR_OK, NULL, "Name every replica with --url to try them all.",
                     "the other replica was not asked");
 }
 

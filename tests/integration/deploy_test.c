@@ -47,8 +47,8 @@ TEST(the_overlays_differ_in_stage_and_rights_alone)
     for (int s = STAGE_SINGLE; s < STAGES; s++) {
         struct manifests m = overlay(s);
         assert_int_equal(m.n, observe.n);
-        assert_text_at(need_manifest(&m, "StatefulSet", "sluice"), "spec.template.spec.containers.0.env.0.value",
-                       run_stage_names[s]);
+        const struct yaml_node *env = at(need_manifest(&m, "StatefulSet", "sluice"), "spec.template.spec.containers.0.env");
+        assert_text_at(entry(env, "name", "SLUICE_STAGE"), "value", run_stage_names[s]);
         /* in place of diff: the same text once stage and rules are taken out */
         struct buf a = deploy_shell(test_path(
             "cd %s && for o in observe %s; do sed -e '/^rules:/,/^---/d' -e 's/value: '$o'$/value: STAGE/' rendered-$o > cut-$o; "
@@ -352,6 +352,10 @@ TEST(the_config_map_is_loaded_by_the_program_and_names_files_that_are_mounted)
         assert_true(mounted(c, cfg.serve.cert_file));
         assert_true(mounted(c, cfg.serve.key_file));
         assert_true(mounted(c, cfg.serve.token_file));
+        const struct yaml_node *env = at(c, "env");
+        assert_text_at(entry(env, "name", "SLUICE_TOKEN_FILE"), "value", cfg.serve.token_file);
+        assert_text_at(entry(env, "name", "SLUICE_CA_FILE"), "value", cfg.serve.cert_file);
+        assert_text_at(entry(env, "name", "SLUICE_URL"), "value", test_path("https://127.0.0.1:%d", (int)cfg.serve.port));
         assert_text_at(entry(at(c, "ports"), "name", "https"), "containerPort", test_path("%d", (int)cfg.serve.port));
         assert_string_equal(cfg.lease.name, "sluice"); /* the Role names it */
         assert_null(cfg.lease.namespace_);
@@ -433,9 +437,9 @@ TEST(the_certificate_is_good_for_every_name_the_endpoints_are_called_by)
     struct buf out = deploy_shell(test_path(
         "cd %s && %s/deploy/make-secrets -n team > s && awk '/tls.crt:/ { print $2 }' s | openssl base64 -d -A > c.crt && "
         "sed -n '/ca.crt: |/,$ s/^    //p' s > ca.crt && for n in sluice.team.svc sluice-0.sluice-replicas.team.svc "
-        "sluice-external-metrics.team.svc localhost; do openssl verify -CAfile ca.crt -purpose sslserver "
+        "sluice-replicas.team.svc sluice-external-metrics.team.svc localhost; do openssl verify -CAfile ca.crt -purpose sslserver "
         "-verify_hostname $n c.crt; done", dir, here));
-    assert_string_equal(out.p, "c.crt: OK\nc.crt: OK\nc.crt: OK\nc.crt: OK\n");
+    assert_string_equal(out.p, "c.crt: OK\nc.crt: OK\nc.crt: OK\nc.crt: OK\nc.crt: OK\n");
     buf_fini(&out);
 }
 
