@@ -8,12 +8,13 @@
 #include "base/cli.h"
 #include "base/progress.h"
 #include "base/thread.h"
+#include "store/store.h"
 #include "train/evaluate.h"
 #include "train/world.h"
 
 extern const struct cli_cmd cmd_demo, cmd_import, cmd_inspect, cmd_forecast, cmd_calibrate,
     cmd_simulate, cmd_tune, cmd_train, cmd_evaluate, cmd_explain, cmd_config, cmd_run,
-    cmd_freeze, cmd_unfreeze, cmd_release, cmd_override, cmd_metrics;
+    cmd_decisions, cmd_freeze, cmd_unfreeze, cmd_release, cmd_override, cmd_doctor, cmd_metrics;
 
 enum { CLI_TEXT_MAX = 64 << 20 }; /* bytes of one command's output */
 
@@ -33,6 +34,12 @@ NODISCARD enum err_code cli_contender(const char *text, struct contender *out, s
 /* The first bytes of a regular file, to tell what it is; a pipe would lose them. */
 enum { CLI_HEAD = 64 };
 NODISCARD enum err_code cli_head(const char *path, unsigned char head[CLI_HEAD], size_t *n, struct err *e);
+
+/* A store for reading; path NULL: the usual place. */
+NODISCARD enum err_code cli_store_open(const char *path, struct store **out, struct err *e);
+/* "24h" before the newest decision kept, or a time; text NULL: 0.  Errors: ERR_USAGE. */
+NODISCARD enum err_code cli_store_time(struct store *s, const char *option, const char *text, const struct tz *zone,
+                                       int64_t *t_us, struct err *e);
 
 /* Whether tables on this output may carry colour. */
 bool cli_colour(const struct cli_ctx *c);

@@ -6,20 +6,13 @@
 
 #include "base/mem.h"
 #include "base/tz.h"
-#include "decide/explain.h"
 #include "decide/tree.h"
 
-enum { TEXT = 160, TREE_EVERY = 4, TREE_ROWS = 120000, RECORDS_MAX = 20000 };
+enum { TREE_EVERY = 4, TREE_ROWS = 120000, RECORDS_MAX = 20000 };
 enum { CLASS_IN, CLASS_HOLD, CLASS_OUT, CLASSES };
 
-/* Text of one listed decision. */
-struct texts {
-    char factor[EXPLAIN_FACTORS][TEXT];
-    char reason[GUARD_CHECKS][TEXT];
-    struct report_check check[GUARD_CHECKS];
-};
 struct explained_texts {
-    struct texts of[REPORT_DECISIONS_MAX];
+    struct explained_text of[REPORT_DECISIONS_MAX];
 };
 
 /* What a run leaves behind. */
@@ -118,8 +111,8 @@ static bool network_weights(struct nn_policy *net, const struct capacity_record 
     return true;
 }
 
-static void tell(const struct capacity_record *r, struct nn_policy *net, const char *rule, struct texts *t,
-                 struct report_decision *d)
+void explained_decision(const struct capacity_record *r, struct nn_policy *net, const char *rule,
+                        struct explained_text *t, struct report_decision *d)
 {
     static const enum report_verdict verdict[GUARD_VERDICTS] = {
         [GUARD_PASS] = REPORT_PASS, [GUARD_CLAMP] = REPORT_LIMIT, [GUARD_HOLD] = REPORT_VETO, [GUARD_VETO] = REPORT_VETO};
@@ -133,12 +126,13 @@ static void tell(const struct capacity_record *r, struct nn_policy *net, const c
                                   .n_checks = r->n_checks, .rule_units = r->rule_units,
                                   .rule_name = r->rule_units >= 0 ? rule : NULL};
     for (int i = 0; i < n; i++) {
-        explain_factor_text(r, &factor[i], t->factor[i], TEXT);
+        explain_factor_text(r, &factor[i], t->factor[i], EXPLAINED_TEXT);
         d->factors[i] = t->factor[i];
     }
     for (int i = 0; i < r->n_checks; i++) {
+        t->reason[i][0] = '\0';
         if (!guard_silent(&r->chain[i]))
-            guard_reason(&r->chain[i], t->reason[i], TEXT);
+            guard_reason(&r->chain[i], t->reason[i], EXPLAINED_TEXT);
         t->check[i] = (struct report_check){.name = guard_check_name((enum guard_check)r->chain[i].check),
                                             .verdict = verdict[r->chain[i].verdict], .reason = t->reason[i]};
     }
@@ -231,7 +225,8 @@ enum err_code explained_make(const struct world *w, const struct chance *c, cons
         out->texts = mem_zero(1, sizeof *out->texts);
         pick(&g, out->n, at_us);
         for (size_t i = 0; i < out->n; i++)
-            tell(&g.record[i], g.net, rule ? rule->policy->name : NULL, &out->texts->of[i], &out->decision[i]);
+            explained_decision(&g.record[i], g.net, rule ? rule->policy->name : NULL, &out->texts->of[i],
+                               &out->decision[i]);
     }
     learned_fini(&l);
     mem_free(g.record);

@@ -3,6 +3,7 @@
 #define TRAIN_EXPLAINED_H
 
 #include "base/err.h"
+#include "decide/explain.h"
 #include "report/html.h"
 #include "train/evaluate.h"
 
@@ -26,5 +27,16 @@ NODISCARD enum err_code explained_make(const struct world *w, const struct chanc
                                        const struct policy_use *rule, size_t max, int64_t at_us,
                                        struct explained *out, struct err *e);
 void explained_fini(struct explained *x); /* safe on a zeroed one */
+
+/* One decision with its reasons; *d borrows the texts.  net: the network that decided, its weights then tell the factors;
+ * NULL: what is out of the ordinary does.  rule: name of the policy beside it, NULL: none. */
+enum { EXPLAINED_TEXT = 160 };
+struct explained_text {
+    char factor[EXPLAIN_FACTORS][EXPLAINED_TEXT];
+    char reason[GUARD_CHECKS][EXPLAINED_TEXT];
+    struct report_check check[GUARD_CHECKS];
+};
+void explained_decision(const struct capacity_record *r, struct nn_policy *net, const char *rule,
+                        struct explained_text *text, struct report_decision *d);
 
 #endif

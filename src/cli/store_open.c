@@ -1,0 +1,61 @@
+/* store_open.c - finding and asking a store from the command line. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "cli/commands.h"
+#include "history/time_text.h"
+
+enum err_code cli_store_open(const char *path, struct store **out, struct err *e)
+{
+    char *usual = path ? NULL : store_path_default(NULL);
+    struct store_opts o = store_opts_default(path ? path : usual);
+    o.read_only = true;
+    enum err_code rc = store_open(&o, out, e);
+    mem_free(usual);
+    return rc;
+}
+
+struct newest {
+    int64_t time_us;
+};
+
+static bool on_newest(void *ctx, const struct store_decision *d, const struct store_target *t)
+{
+    (void)t;
+    ((struct newest *)ctx)->time_us = d->time_us;
+    return false;
+}
+
+static enum err_code newest_time(struct store *s, int64_t *t_us, struct err *e)
+{
+    const struct store_query q = {.newest_first = true, .limit = 1};
+    struct newest n = {0};
+    enum err_code rc = store_decisions(s, &q, on_newest, &n, e);
+    *t_us = n.time_us;
+    return rc;
+}
+
+enum err_code cli_store_time(struct store *s, const char *option, const char *text, const struct tz *zone,
+                             int64_t *t_us, struct err *e)
+{
+    int64_t span;
+    struct time_reader r;
+    *t_us = 0;
+    if (!text)
+        return ERR_OK;
+    if (!opt_parse_duration(text, &span, NULL)) {
+        if (span <= 0)
+            return err_set(e, ERR_USAGE, "--%s %.60s: not a span to look back", option, text);
+        enum err_code rc = newest_time(s, t_us, e);
+        *t_us -= *t_us ? span : 0;
+        return rc;
+    }
+    time_reader_init(&r, TIME_AUTO, zone, false);
+    enum time_result how = time_read(&r, text, strlen(text), t_us);
+    if (how == TIME_BAD || how == TIME_OUT_OF_RANGE)
+        return err_set(e, ERR_USAGE,
+                       "--%s %.60s: expected a span before the newest decision, such as 24h, or a time such as "
+                       "2024-05-01T12:00", option, text);
+    return ERR_OK;
+}
