@@ -183,6 +183,8 @@ void act_adopt(struct executor *x, const char *version, const struct target_stat
     if (!status)
         return;
     x->status = *status;
+    if (strcmp(x->pending.id, status->intent.id) != 0)
+        x->lost_version[0] = '\0';
     x->pending = status->intent;
     if (strcmp(x->known.id, x->pending.id) != 0)
         x->known = (struct status_outcome){0};
@@ -204,6 +206,7 @@ static void forget(struct executor *x)
     memset(x->old, 0, sizeof x->old);
     x->pending = (struct status_intent){0};
     x->known = (struct status_outcome){0};
+    x->lost_version[0] = '\0';
     target_status_init(&x->status);
     status_gate_init(&x->gate);
 }
@@ -249,7 +252,7 @@ static void job_init(struct executor *x, enum act_job job, const char *id, int32
     x->job = job;
     x->r = (struct act_result){.job = job, .from = from, .to = to, .found = -1};
     text_copy(x->r.id, sizeof x->r.id, id);
-    x->conflict_retried = x->scale_unsure = false;
+    x->conflict_retried = x->resent = x->scale_unsure = false;
     x->tries = 0;
 }
 

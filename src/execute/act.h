@@ -7,7 +7,8 @@
  *                PATCH status               intent and safety, on the resourceVersion known; 409: given up
  *                commit()                   the caller stores its record; may refuse (disk full)
  *                PUT /scale                 absolute, on the resourceVersion read; 409: read again, once more
- *                                           if still `from`; no answer: read back, never sent again
+ *                                           if still `from`; no answer: read back, and only on the version it
+ *                                           was sent for once more (one of the two gets through)
  *                PATCH status               outcome, intent cleared
  *     reconcile  GET /scale, PATCH status   of an intent left by a crash, a lost lease or a lost answer:
  *                                           size `to`: found; anything else: abandoned, and decided anew

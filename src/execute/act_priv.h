@@ -19,6 +19,8 @@ enum act_step {
 };
 
 enum { ACT_OLD_VERSIONS = 8, ACT_OUTCOME_TRIES = 3 };
+/* A write whose answer was lost may still arrive while the API server works on it: its own limit of a request. */
+#define ACT_SETTLE_US INT64_C(60000000)
 
 struct executor {
     const struct act_env *env;
@@ -36,6 +38,8 @@ struct executor {
     struct status_outcome known;                 /* of `pending`, where it was decided but could not be written */
     struct safety_status known_safety;
     struct status_gate gate;
+    char lost_version[STATUS_NAME];              /* of the size, on which a write of `pending` got lost; "" none */
+    int64_t lost_mono_us;
 
     /* The job. */
     enum act_job job;
@@ -46,7 +50,7 @@ struct executor {
     struct target_status next;                   /* to be written */
     struct safety_status before;
     char scale_version[STATUS_NAME], scale_uid[STATUS_NAME], scale_name[STATUS_NAME], scale_ns[STATUS_NAME];
-    bool conflict_retried, scale_unsure;
+    bool conflict_retried, resent, scale_unsure; /* unsure: an answer was lost */
     int tries;
 };
 

@@ -241,6 +241,37 @@ static void after_scale(struct executor *x, const struct act_answer *a)
     }
 }
 
+/* The size is still `from`, and a write's answer was lost.  On the version it was sent for it may still arrive, so the same write is
+ * sent again, once: of two writes on one version one gets through, to the same size.  On a newer version it cannot
+ * arrive any more. */
+static void still_from(struct executor *x, bool same_version)
+{
+    if (!same_version) {
+        conclude(x, OUTCOME_ABANDONED, "the size is still %d: the write was not answered and not done", x->r.from);
+        settle(x);
+    } else if (!x->resent && may(x, ACT_WRITE_SCALE)) {
+        x->resent = true;
+        write_scale(x);
+    } else {
+        text_copy(x->lost_version, STATUS_NAME, x->scale_version);
+        x->lost_mono_us = x->env->mono_us(x->env->ctx);
+        conclude(x, OUTCOME_NONE, "the size is still %d: the write was not answered and may still arrive", x->r.from);
+        act_finish(x);
+    }
+}
+
+/* 409, and the size is still `from`: something else of the object changed. */
+static void refused_from(struct executor *x)
+{
+    if (!x->conflict_retried) {
+        x->conflict_retried = true;
+        write_scale(x);
+        return;
+    }
+    conclude(x, OUTCOME_ABANDONED, "the size is still %d: the write was refused twice by newer versions", x->r.from);
+    settle(x);
+}
+
 /* After 409 or a lost answer. */
 static void after_check_scale(struct executor *x, const struct act_answer *a)
 {
@@ -255,22 +286,22 @@ static void after_check_scale(struct executor *x, const struct act_answer *a)
         act_finish(x); /* the intent stays for reconcile */
         return;
     }
-    bool same = strcmp(s.uid, x->scale_uid) == 0;
+    bool same = strcmp(s.uid, x->scale_uid) == 0, same_version = strcmp(s.version, x->scale_version) == 0;
     take_scale(x, &s);
-    if (s.replicas == x->r.to && same) {
-        conclude(x, OUTCOME_FOUND, "%d -> %d units, found when read back", x->r.from, x->r.to);
-    } else if (s.replicas == x->r.from && same && !x->scale_unsure && !x->conflict_retried) {
-        x->conflict_retried = true; /* something else of the object changed */
-        write_scale(x);
+    if (same && s.replicas == x->r.from) {
+        if (x->scale_unsure)
+            still_from(x, same_version);
+        else
+            refused_from(x);
         return;
-    } else if (s.replicas == x->r.from && same) {
-        conclude(x, OUTCOME_ABANDONED, "the size is still %d: the write was %s", x->r.from,
-                 x->scale_unsure ? "not answered and not done when read back" : "refused twice by newer versions");
-    } else {
-        x->r.conflict = true;
-        conclude(x, OUTCOME_ABANDONED, same ? "the size is %d, set by somebody else" : "the target was replaced, at %d units",
-                 s.replicas);
     }
+    x->r.conflict = !same || s.replicas != x->r.to;
+    if (!x->r.conflict)
+        conclude(x, OUTCOME_FOUND, "%d -> %d units, found when read back", x->r.from, x->r.to);
+    else if (same)
+        conclude(x, OUTCOME_ABANDONED, "the size is %d, set by somebody else", s.replicas);
+    else
+        conclude(x, OUTCOME_ABANDONED, "the target was replaced, at %d units", s.replicas);
     settle(x);
 }
 
@@ -375,10 +406,22 @@ static void order_after_read(struct executor *x, const struct scale *s)
     }
 }
 
+/* Our own write may still be under way to the version that stands. */
+static bool may_arrive(const struct executor *x, const struct scale *s)
+{
+    return *x->lost_version && strcmp(x->lost_version, s->version) == 0 &&
+           x->env->mono_us(x->env->ctx) - x->lost_mono_us < ACT_SETTLE_US;
+}
+
 static void reconcile_after_read(struct executor *x, const struct scale *s)
 {
     const struct status_intent *i = &x->pending;
     bool same = !*i->scale_uid || strcmp(i->scale_uid, s->uid) == 0;
+    if (same && s->replicas == i->from && may_arrive(x, s)) {
+        conclude(x, OUTCOME_NONE, "the size is still %d: a write that was not answered may still arrive", i->from);
+        act_finish(x);
+        return;
+    }
     if (!same)
         conclude(x, OUTCOME_ABANDONED, "the target was replaced, at %d units", s->replicas);
     else if (s->replicas == i->to)

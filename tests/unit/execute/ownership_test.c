@@ -229,6 +229,9 @@ TEST(a_write_that_is_put_back_is_counted_once)
     /* Time does not heal it, only a person does. */
     assert_false(reversal_observe(&s, &o, 5, T0 + US_PER_DAY, REVERSAL_WINDOW_US));
     assert_int_equal(s.reversals, OWNER_REVERSALS);
+    o = wrote(5, 9, T0 + 2 * US_PER_DAY); /* nor does a write under way when it was reached */
+    assert_false(reversal_observe(&s, &o, 9, T0 + 3 * US_PER_DAY, REVERSAL_WINDOW_US));
+    assert_int_equal(s.reversals, OWNER_REVERSALS);
     reversal_forgive(&s);
     assert_int_equal(s.reversals, 0);
 }
