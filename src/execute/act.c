@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "execute/act_priv.h"
 #include "execute/json_priv.h"
@@ -160,6 +161,11 @@ bool act_write_status(struct executor *x, enum act_step step)
         text_copy(x->r.text, sizeof x->r.text, e.msg);
     buf_fini(&body);
     return ok;
+}
+
+int64_t act_mono_us(const struct executor *x)
+{
+    return x->env->mono_us ? x->env->mono_us(x->env->ctx) : clock_mono_us();
 }
 
 /* ---- what is known ----------------------------------------------------------------------------- */
@@ -329,7 +335,7 @@ enum err_code executor_publish(struct executor *x, const struct target_status *s
     if (x->job != ACT_IDLE || !x->seen || *x->pending.id)
         return ERR_OK;
     take_status(x, s);
-    if (!force && !status_gate_due(&x->gate, &x->next, x->env->mono_us(x->env->ctx)))
+    if (!force && !status_gate_due(&x->gate, &x->next, act_mono_us(x)))
         return ERR_OK;
     if (!x->env->may_act(x->env->ctx, ACT_WRITE_STATUS))
         return ERR_OK;

@@ -47,7 +47,7 @@ struct act_env {
     int64_t deadline_us; /* of each request */
     bool (*may_act)(void *ctx, enum act_write what);
     int64_t (*now_us)(void *ctx);  /* decision clock, for the times in the status */
-    int64_t (*mono_us)(void *ctx); /* real time, for the rate of status writes: clock_mono_us() */
+    int64_t (*mono_us)(void *ctx); /* real time, for the rate of status writes; NULL: clock_mono_us() */
     /* The intent is in the cluster; store the record durably or refuse.  Called at most once per order. */
     enum err_code (*commit)(void *ctx, void *target, const struct status_intent *intent, struct err *e);
     void *ctx;
@@ -64,7 +64,7 @@ struct act_result {
      * For publish: not written; try again. */
     enum outcome_result outcome;
     bool pending;       /* an intent is (or may be) in the status still: reconcile */
-    bool sent;          /* the size was written by us in this job, or may have been */
+    bool sent;          /* the size was written by us in this job, or may have been; false where that is certain */
     bool conflict;      /* somebody else wrote the status or the size meanwhile: look again before deciding */
     bool written;       /* the status holds the result */
     struct kube_status status; /* of the request that decided it; http 0: none */

@@ -66,6 +66,7 @@ struct act_answer {
 void act_send(struct executor *x, enum act_step step, enum kube_verb verb, const char *path, const char *body);
 void act_answered(struct executor *x, const struct act_answer *a); /* act_step.c */
 void act_finish(struct executor *x);                               /* calls done */
+int64_t act_mono_us(const struct executor *x);
 /* Takes a newer version of the object; status NULL: unchanged. */
 void act_adopt(struct executor *x, const char *version, const struct target_status *status);
 /* x->next as it stands, on the version known.  False: it does not fit, r.text says so. */

@@ -98,7 +98,7 @@ static void take_scale(struct executor *x, const struct scale *s)
 static void status_is_written(struct executor *x, const char *version)
 {
     act_adopt(x, version, &x->next);
-    status_gate_written(&x->gate, &x->next, x->env->mono_us(x->env->ctx));
+    status_gate_written(&x->gate, &x->next, act_mono_us(x));
 }
 
 /* ---- outcome ----------------------------------------------------------------------------------- */
@@ -112,6 +112,7 @@ static void fill_outcome(struct executor *x)
     text_copy(o->message, sizeof o->message, x->r.text);
     o->time_us = x->env->now_us(x->env->ctx);
     bool acted = o->result == OUTCOME_EXECUTED || o->result == OUTCOME_FOUND;
+    x->r.sent = x->r.sent && (acted || x->scale_unsure);
     o->ready = acted ? STATUS_READY_PENDING : STATUS_READY_NONE;
     if (x->job == ACT_ORDER && !acted && !x->scale_unsure)
         x->next.safety = x->before;
@@ -254,7 +255,7 @@ static void still_from(struct executor *x, bool same_version)
         write_scale(x);
     } else {
         text_copy(x->lost_version, STATUS_NAME, x->scale_version);
-        x->lost_mono_us = x->env->mono_us(x->env->ctx);
+        x->lost_mono_us = act_mono_us(x);
         conclude(x, OUTCOME_NONE, "the size is still %d: the write was not answered and may still arrive", x->r.from);
         act_finish(x);
     }
@@ -410,7 +411,7 @@ static void order_after_read(struct executor *x, const struct scale *s)
 static bool may_arrive(const struct executor *x, const struct scale *s)
 {
     return *x->lost_version && strcmp(x->lost_version, s->version) == 0 &&
-           x->env->mono_us(x->env->ctx) - x->lost_mono_us < ACT_SETTLE_US;
+           act_mono_us(x) - x->lost_mono_us < ACT_SETTLE_US;
 }
 
 static void reconcile_after_read(struct executor *x, const struct scale *s)

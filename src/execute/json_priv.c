@@ -6,7 +6,7 @@
 #include "base/tz.h"
 #include "base/utf8.h"
 
-void time_text(int64_t us, char out[TIME_TEXT])
+void status_time_text(int64_t us, char out[TIME_TEXT])
 {
     struct tz_civil c = tz_civil(us);
     (void)snprintf(out, TIME_TEXT, "%04d-%02d-%02dT%02d:%02d:%02d.%06dZ", c.year, c.month, c.day, c.hour, c.minute,
@@ -17,7 +17,7 @@ void put_time(struct json_writer *w, const char *key, int64_t us, bool set)
 {
     char text[TIME_TEXT];
     if (set)
-        time_text(us, text);
+        status_time_text(us, text);
     json_put_str(w, key, set ? text : NULL);
 }
 

@@ -13,7 +13,7 @@
 #include "base/json.h"
 
 enum { TIME_TEXT = 96 };
-void time_text(int64_t us, char out[TIME_TEXT]); /* "2026-11-29T12:00:00.000000Z": always six digits */
+void status_time_text(int64_t us, char out[TIME_TEXT]); /* "2026-11-29T12:00:00.000000Z": always six digits */
 
 void put_time(struct json_writer *w, const char *key, int64_t us, bool set);
 void put_text(struct json_writer *w, const char *key, const char *s); /* "" is null */
