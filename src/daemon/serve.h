@@ -71,7 +71,8 @@ uint16_t serve_cluster_port(const struct serve *s); /* 0 while it is not served 
  * Errors: ERR_IO, ERR_LIMIT; what was in force stays. */
 NODISCARD enum err_code serve_trust(struct serve *s, const char *ca_file, const char *const *names, size_t n_names,
                                     const char *user_header, struct err *e);
-/* Certificates and trust of both listeners from their files again: after a rotation.  Errors: ERR_IO; old ones stay. */
+/* Certificates and trust of both listeners from their files again: after a rotation.  Errors: ERR_IO, ERR_PARSE; the
+ * old ones stay. */
 NODISCARD enum err_code serve_reload_tls(struct serve *s, struct err *e);
 
 #endif

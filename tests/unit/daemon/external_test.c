@@ -1,7 +1,7 @@
 /* external_test.c - the aggregated API: shapes held to what is published, and who may ask. */
 #include "daemon/external.h"
 
-#include "tests/unit/daemon/serve_fixture.h"
+#include "tests/unit/daemon/tls_fixture.h"
 
 static const int64_t T0 = INT64_C(1714564800123456); /* 2024-05-01T12:00:00.123456Z */
 #define API "/apis/external.metrics.k8s.io/v1beta1"
@@ -149,32 +149,6 @@ TEST(external_quantities_are_thousandths_rounded_up)
 /* ---- over TLS ----------------------------------------------------------------------------------
  */
 
-static void run(const char *command)
-{
-    if (system(command) != 0)
-        fail_msg("failed: %s", command);
-}
-
-static void make_ca(const char *dir, const char *name)
-{
-    run(test_path(
-        "cd %s && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 "
-        "-subj /CN=%s -keyout %s.key -out %s.pem 2>/dev/null",
-        dir, name, name, name));
-}
-
-static void make_cert(const char *dir, const char *ca, const char *name, const char *use)
-{
-    run(test_path(
-        "cd %s && openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=%s "
-        "-keyout %s.key -out %s.csr 2>/dev/null && "
-        "printf 'extendedKeyUsage=%s\\nsubjectAltName=IP:127.0.0.1' > %s.ext && "
-        "openssl x509 -req -in %s.csr -CA %s.pem -CAkey %s.key -CAcreateserial -days 2 -extfile "
-        "%s.ext "
-        "-out %s.pem 2>/dev/null",
-        dir, name, name, name, use, name, name, ca, ca, name, name));
-}
-
 static void tls_rig(struct rig *r, const char *name)
 {
     static const char *const names[] = {"front-proxy-client", "aggregator"};
@@ -198,82 +172,58 @@ static void tls_rig(struct rig *r, const char *name)
     assert_ok(serve_trust(r->serve, ca, names, 2, NULL, &e), &e);
 }
 
-/* http.h sends no headers of the caller's choice; curl does. */
-static int curl(struct rig *r, const char *who, const char *user, const char *path, char *body,
-                size_t size)
+/* A request that names a user, or none. */
+static int ask_as(struct rig *r, const char *who, const char *user, const char *path, char *body,
+                  size_t size)
 {
-    char command[2048];
-    int status = 0;
-    (void)snprintf(
-        command, sizeof command,
-        "cd %s && curl -sS --noproxy '*' --max-time 20 --cacert serving-ca.pem %s%s %s%s %s%s%s "
-        "-o body -w '%%{http_code}' 'https://127.0.0.1:%d%s' > status 2> log",
-        r->dir, who ? "--cert " : "", who ? test_path("%s.pem", who) : "", who ? "--key " : "",
-        who ? test_path("%s.key", who) : "", user ? "-H 'X-Remote-User: " : "", user ? user : "",
-        user ? "'" : "", serve_cluster_port(r->serve), path);
-    run(test_path("rm -f %s/body", r->dir));
-    (void)!system(command);
-    FILE *f = fopen(test_path("%s/status", r->dir), "r");
-    if (!f || fscanf(f, "%d", &status) != 1)
-        status = -1;
-    if (f)
-        (void)fclose(f);
-    body[0] = '\0';
-    f = fopen(test_path("%s/body", r->dir), "r");
-    if (f) {
-        body[fread(body, 1, size - 1, f)] = '\0';
-        (void)fclose(f);
-    }
-    return status;
+    char header[128] = "";
+    if (user)
+        (void)snprintf(header, sizeof header, "X-Remote-User: %s\r\n", user);
+    return tls_ask(r, serve_cluster_port(r->serve), who, "GET", path, header, body, size);
 }
 
-static void assert_curl(struct rig *r, const char *path, int want, const char *text)
+static void assert_answer(struct rig *r, const char *path, int want, const char *text)
 {
     char body[4096];
     assert_int_equal(
-        curl(r, "front-proxy-client", "system:kube-controller-manager", path, body, sizeof body),
+        ask_as(r, "front-proxy-client", "system:kube-controller-manager", path, body, sizeof body),
         want);
     if (!strstr(body, text))
         fail_msg("%s: \"%s\" is not in %s", path, text, body);
-}
-
-static bool no_curl(void)
-{
-    return system("curl --version > /dev/null 2>&1 && openssl version > /dev/null 2>&1") != 0;
 }
 
 TEST(external_discovery_and_values_over_tls_have_the_published_shape)
 {
     struct rig r;
     struct external_row row = row_of("prod", "chat", 3);
-    if (no_curl())
-        skip();
     tls_rig(&r, "shape");
     publish(r.shared, &row, 1);
-    assert_curl(&r, "/apis", 200,
-                "{\"kind\":\"APIGroupList\",\"apiVersion\":\"v1\",\"groups\":[{\"name\":\"external."
-                "metrics.k8s.io\","
-                "\"versions\":[{\"groupVersion\":\"external.metrics.k8s.io/"
-                "v1beta1\",\"version\":\"v1beta1\"}],"
-                "\"preferredVersion\":{\"groupVersion\":\"external.metrics.k8s.io/"
-                "v1beta1\",\"version\":\"v1beta1\"}}]}");
-    assert_curl(&r, "/apis/external.metrics.k8s.io", 200,
-                "{\"kind\":\"APIGroup\",\"apiVersion\":\"v1\",\"name\":\"external.metrics.k8s.io\","
-                "\"versions\":[{");
-    assert_curl(&r, API, 200,
-                "{\"kind\":\"APIResourceList\",\"apiVersion\":\"v1\",\"groupVersion\":\"external."
-                "metrics.k8s.io/v1beta1\","
-                "\"resources\":[{\"name\":\"sluice-desired-units\",\"singularName\":\"\","
-                "\"namespaced\":true,"
-                "\"kind\":\"ExternalMetricValueList\",\"verbs\":[\"get\"]},{\"name\":\"sluice-"
-                "forecast-qps-5m\"");
-    assert_curl(&r, API "/", 200, "APIResourceList");
-    assert_curl(&r, "/openapi/v2", 200, "\"swagger\":\"2.0\"");
-    assert_curl(&r, "/openapi/v3", 200, "{\"paths\":{}}");
-    assert_curl(&r, API "/namespaces/prod/sluice-desired-units?labelSelector=target%3Dchat", 200,
-                HEAD ITEM("sluice-desired-units", "prod", "chat", "3") "]}");
-    assert_curl(&r, API "/namespaces/prod/sluice-desired-units?labelSelector=a%20in%20(", 400,
-                "\"status\":\"Failure\"");
+    assert_answer(
+        &r, "/apis", 200,
+        "{\"kind\":\"APIGroupList\",\"apiVersion\":\"v1\",\"groups\":[{\"name\":\"external."
+        "metrics.k8s.io\","
+        "\"versions\":[{\"groupVersion\":\"external.metrics.k8s.io/"
+        "v1beta1\",\"version\":\"v1beta1\"}],"
+        "\"preferredVersion\":{\"groupVersion\":\"external.metrics.k8s.io/"
+        "v1beta1\",\"version\":\"v1beta1\"}}]}");
+    assert_answer(
+        &r, "/apis/external.metrics.k8s.io", 200,
+        "{\"kind\":\"APIGroup\",\"apiVersion\":\"v1\",\"name\":\"external.metrics.k8s.io\","
+        "\"versions\":[{");
+    assert_answer(&r, API, 200,
+                  "{\"kind\":\"APIResourceList\",\"apiVersion\":\"v1\",\"groupVersion\":\"external."
+                  "metrics.k8s.io/v1beta1\","
+                  "\"resources\":[{\"name\":\"sluice-desired-units\",\"singularName\":\"\","
+                  "\"namespaced\":true,"
+                  "\"kind\":\"ExternalMetricValueList\",\"verbs\":[\"get\"]},{\"name\":\"sluice-"
+                  "forecast-qps-5m\"");
+    assert_answer(&r, API "/", 200, "APIResourceList");
+    assert_answer(&r, "/openapi/v2", 200, "\"swagger\":\"2.0\"");
+    assert_answer(&r, "/openapi/v3", 200, "{\"paths\":{}}");
+    assert_answer(&r, API "/namespaces/prod/sluice-desired-units?labelSelector=target%3Dchat", 200,
+                  HEAD ITEM("sluice-desired-units", "prod", "chat", "3") "]}");
+    assert_answer(&r, API "/namespaces/prod/sluice-desired-units?labelSelector=a%20in%20(", 400,
+                  "\"status\":\"Failure\"");
     rig_end(&r);
 }
 
@@ -291,11 +241,9 @@ TEST(external_unknown_paths_are_status_objects_as_of_an_api_server)
         API "/pods/prod/sluice-desired-units",
     };
     struct rig r;
-    if (no_curl())
-        skip();
     tls_rig(&r, "paths");
     for (size_t i = 0; i < ARRAY_LEN(path); i++)
-        assert_curl(
+        assert_answer(
             &r, path[i], 404,
             "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\","
             "\"message\":\"the "
@@ -307,18 +255,16 @@ TEST(external_callers_that_are_not_the_api_server_are_refused)
 {
     struct rig r;
     char body[4096];
-    if (no_curl())
-        skip();
     tls_rig(&r, "callers");
-    assert_int_equal(curl(&r, NULL, "admin", "/apis", body, sizeof body), 401);
+    assert_int_equal(ask_as(&r, NULL, "admin", "/apis", body, sizeof body), 401);
     assert_non_null(strstr(body, "no client certificate"));
-    assert_int_equal(curl(&r, "somebody", "admin", "/apis", body, sizeof body), 401);
+    assert_int_equal(ask_as(&r, "somebody", "admin", "/apis", body, sizeof body), 401);
     assert_non_null(strstr(body, "requestheader-allowed-names"));
-    assert_int_equal(curl(&r, "front-proxy-client", NULL, "/apis", body, sizeof body), 401);
+    assert_int_equal(ask_as(&r, "front-proxy-client", NULL, "/apis", body, sizeof body), 401);
     assert_non_null(strstr(body, "names no user"));
-    assert_int_equal(curl(&r, "impostor", "admin", "/apis", body, sizeof body),
+    assert_int_equal(ask_as(&r, "impostor", "admin", "/apis", body, sizeof body),
                      0); /* no handshake */
-    assert_int_equal(curl(&r, "front-proxy-client", "admin", "/apis", body, sizeof body), 200);
+    assert_int_equal(ask_as(&r, "front-proxy-client", "admin", "/apis", body, sizeof body), 200);
     rig_end(&r);
 }
 
@@ -328,20 +274,18 @@ TEST(external_trust_can_be_changed_while_it_is_served)
     struct rig r;
     struct err e;
     char body[4096], ca[320];
-    if (no_curl())
-        skip();
     tls_rig(&r, "trust");
     (void)snprintf(ca, sizeof ca, "%s/proxy-ca.pem", r.dir);
     assert_ok(serve_trust(r.serve, ca, names, 1, "X-Who", &e), &e);
-    assert_int_equal(curl(&r, "front-proxy-client", "admin", "/apis", body, sizeof body), 401);
-    assert_int_equal(curl(&r, "somebody", "admin", "/apis", body, sizeof body), 401);
+    assert_int_equal(ask_as(&r, "front-proxy-client", "admin", "/apis", body, sizeof body), 401);
+    assert_int_equal(ask_as(&r, "somebody", "admin", "/apis", body, sizeof body), 401);
     assert_non_null(strstr(body, "names no user"));             /* it is X-Who now */
     assert_ok(serve_trust(r.serve, ca, NULL, 0, NULL, &e), &e); /* any name of that authority */
-    assert_int_equal(curl(&r, "somebody", "admin", "/apis", body, sizeof body), 200);
+    assert_int_equal(ask_as(&r, "somebody", "admin", "/apis", body, sizeof body), 200);
     assert_err(serve_trust(r.serve, "/nonexistent.pem", names, 1, NULL, &e), ERR_IO, &e,
                "nonexistent");
     (void)snprintf(ca, sizeof ca, "%s/serving-ca.pem", r.dir);
     assert_ok(serve_trust(r.serve, ca, NULL, 0, NULL, &e), &e);
-    assert_int_equal(curl(&r, "impostor", "admin", "/apis", body, sizeof body), 200);
+    assert_int_equal(ask_as(&r, "impostor", "admin", "/apis", body, sizeof body), 200);
     rig_end(&r);
 }
