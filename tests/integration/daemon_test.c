@@ -58,9 +58,9 @@ TEST(a_target_that_an_autoscaler_owns_is_left_alone_and_the_owner_named)
     struct live_world w;
     live_world_start(&w, "single", "policy: rules\n", NULL);
     live_world_target(&w, "chat", 2, 20, "");
-    apiserver_must_load(w.api, "{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, metadata: {name: theirs, "
-                               "namespace: shop}, spec: {maxReplicas: 9, scaleTargetRef: {apiVersion: apps/v1, kind: "
-                               "Deployment, name: chat}}}");
+    apiserver_must_load(w.api, "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\n"
+                               "metadata: {name: theirs, namespace: shop}\nspec: {maxReplicas: 9, scaleTargetRef: "
+                               "{apiVersion: apps/v1, kind: Deployment, name: chat}}\n");
     live_world_up(&w, 0);
     rounds(&w, "chat", 1500, 30);
     assert_int_equal(live_world_units(&w, "chat"), 2);

@@ -72,6 +72,7 @@ static void answer(void *ctx, const struct server_request *in, struct server_rep
     char name[64] = "";
     (void)sscanf(query, "m_%63[a-z0-9_]", name);
     out->status = 200;
+    out->body = buf_init(1 << 22);
     (void)pthread_mutex_lock(&f->lock);
     int field = field_find(name);
     if (f->fault == FAKE_500) {

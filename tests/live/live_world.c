@@ -63,9 +63,9 @@ void live_world_start(struct live_world *w, const char *stage, const char *extra
     w->now_us = clock_wall_us() / LIVE_STEP_US * LIVE_STEP_US;
     assert_ok(apiserver_start(&o, &w->api, &e), &e);
     load_crd(w);
-    apiserver_must_load(w->api, "{apiVersion: v1, kind: Node, metadata: {name: n1}, status: {allocatable: {cpu: '512', "
-                                "memory: 4Ti, pods: '5000', nvidia.com/gpu: '4096'}, capacity: {cpu: '512', memory: 4Ti, "
-                                "pods: '5000', nvidia.com/gpu: '4096'}, conditions: [{type: Ready, status: 'True'}]}}");
+    apiserver_must_load(w->api, "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\nstatus:\n"
+                                "  allocatable: {cpu: '5120', memory: 40Ti, pods: '50000', nvidia.com/gpu: '40960'}\n"
+                                "  conditions: [{type: Ready, status: 'True'}]\n");
     w->prom = fake_prometheus_start();
     fake_prometheus_clock(w->prom, w->now_us);
     (void)snprintf(w->kubeconfig, sizeof w->kubeconfig, "%s/kubeconfig", test_tmp_dir());
