@@ -70,7 +70,7 @@ static enum err_code run(struct cli_ctx *c, struct err *e)
     mem_free(report);
     run_config_fini(&config);
     if (!rc && failed)
-        rc = err_set(e, ERR_MISMATCH, "%zu of %d checks failed; what to do is above", failed, DOCTOR_CHECKS);
+        rc = err_set(e, ERR_MISMATCH, "%zu of %d checks failed; the report says what to do", failed, DOCTOR_CHECKS);
     return rc;
 }
 

@@ -95,7 +95,8 @@ static void see_no_prometheus(struct doctor *d)
     doctor_note(d, DOCTOR_PROMETHEUS, metrics ? DOCTOR_WARN : DOCTOR_FAIL, NULL, "Set prometheus.url.",
                 metrics ? "none is configured; metrics.k8s.io gives CPU and memory, which is enough for simple rules and for "
                           "nothing that looks at load or latency"
-                        : "none is configured, and metrics.k8s.io is not served: there are no measurements");
+                : d->kube ? "none is configured, and metrics.k8s.io is not served: there are no measurements"
+                          : "none is configured");
 }
 
 void doctor_see_prometheus(struct doctor *d)
