@@ -4,6 +4,7 @@
 #include "daemon/doctor.h"
 #include "tests/apiserver/apiserver.h"
 #include "tests/integration/deploy.h"
+#include "tests/live/live_world.h"
 
 #define ACCOUNT "system:serviceaccount:sluice:sluice"
 
@@ -118,4 +119,77 @@ TEST(a_stage_ahead_of_its_overlay_is_found)
     assert_check(&r, DOCTOR_PERMISSIONS, DOCTOR_FAIL);
     doctor_fini(&r);
     apiserver_free(s.api);
+}
+
+/* ---- the daemon under these rights ------------------------------------------------------------- */
+
+static void print_refused(const struct apiserver_record *r)
+{
+    print_error("%s %s/%s%s%s in \"%s\": %d\n", r->verb, r->group, r->resource, *r->subresource ? "/" : "", r->subresource,
+                r->namespace, r->status);
+}
+
+/* Requests of the pods' account that RBAC refused. */
+static size_t refused(struct apiserver *api)
+{
+    enum { MOST = 4096 };
+    struct apiserver_record *r = mem_zero(MOST, sizeof *r);
+    size_t n = apiserver_log(api, 0, r, MOST), bad = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (r[i].status == 403 && bad++ < 10)
+            print_refused(&r[i]);
+        apiserver_record_fini(&r[i]);
+    }
+    mem_free(r);
+    return bad;
+}
+
+/* A small cluster whose replica is the account of the overlay's pods. */
+static void world_under_overlay(struct live_world *w, int stage)
+{
+    struct err e;
+    live_world_start(w, run_stage_names[stage], "policy: rules\n", NULL);
+    struct manifests m = manifests_render(test_path("overlays/%s", run_stage_names[stage]));
+    assert_ok(apiserver_load(w->api, m.text.p, &e), &e);
+    manifests_fini(&m);
+    apiserver_token(w->api, "pod-token", ACCOUNT, NULL, 0);
+    const char *text = test_path(kubeconfig, apiserver_url(w->api));
+    test_write_file(w->kubeconfig, text, strlen(text));
+    live_world_target(w, "chat", 2, 20, "");
+    apiserver_forget(w->api);
+    live_world_up(w, 0);
+}
+
+static void rounds(struct live_world *w, double qps, int n)
+{
+    for (int i = 0; i < n; i++) {
+        live_world_demand(w, "chat", qps);
+        live_world_round(w);
+    }
+}
+
+TEST(the_rights_of_observe_are_enough_to_observe)
+{
+    struct live_world w;
+    world_under_overlay(&w, STAGE_OBSERVE);
+    rounds(&w, 100, 6);
+    rounds(&w, 1500, 20);
+    assert_int_equal(refused(w.api), 0);
+    assert_true(apiserver_counted(w.api, "list", "pods", true) > 0);
+    assert_int_equal(apiserver_counted(w.api, "write", NULL, false), 0);
+    live_world_stop(&w);
+}
+
+TEST(the_rights_of_single_are_enough_to_scale_and_to_tell)
+{
+    struct live_world w;
+    world_under_overlay(&w, STAGE_SINGLE);
+    rounds(&w, 100, 6);
+    rounds(&w, 1500, 40);
+    assert_int_equal(refused(w.api), 0);
+    assert_true(live_world_units(&w, "chat") > 2);
+    assert_true(apiserver_counted(w.api, "update", "deployments/scale", true) > 0);
+    assert_true(apiserver_counted(w.api, "patch", "capacitytargets/status", true) > 0);
+    assert_true(apiserver_counted(w.api, "create", "events", true) > 0);
+    live_world_stop(&w);
 }
