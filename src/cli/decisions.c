@@ -1,4 +1,5 @@
 /* decisions.c - `sluice decisions list|show|replay`: what was decided, why, and whether it would be decided again. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -52,7 +53,9 @@ static void put_time(struct listing *l, int64_t t_us)
 static bool on_row(void *ctx, const struct store_decision *d, const struct store_target *t)
 {
     struct listing *l = ctx;
-    table_num(l->table, (double)d->id);
+    char id[32];
+    (void)snprintf(id, sizeof id, "%lld", (long long)d->id);
+    table_num_text(l->table, (double)d->id, id);
     put_time(l, d->time_us);
     table_textf(l->table, "%s/%s", t->namespace_, t->name);
     table_text(l->table, d->policy);

@@ -59,7 +59,7 @@ static void put_counts(const struct replay_counts *c, struct told *t, struct buf
         buf_fmt(text, "... and %" PRId64 " more; --limit 0 tells all\n", t->n - t->d->o->limit);
     if (t->n)
         buf_char(text, '\n');
-    buf_fmt(text, "%" PRId64 " decisions made again from %" PRId64 " keyframes\n", c->total, c->keyframes);
+    buf_fmt(text, "decisions made again: %" PRId64 ", keyframes begun from: %" PRId64 "\n", c->total, c->keyframes);
     for (int f = 0; f < REPLAY_FATES; f++)
         if (c->n[f] || f == REPLAY_SAME || f == REPLAY_DIFFERENT)
             buf_fmt(text, "%12" PRId64 "  %s\n", c->n[f], replay_fate_what((enum replay_fate)f));

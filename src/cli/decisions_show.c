@@ -41,7 +41,7 @@ static struct nn_policy *network_of(struct shown *s)
 
 static void put_line(struct buf *out, const char *label, const char *text)
 {
-    buf_fmt(out, "  %-8s ", label);
+    buf_fmt(out, "  %-7s ", label);
     text_plain(out, text);
     buf_char(out, '\n');
 }
@@ -49,7 +49,7 @@ static void put_line(struct buf *out, const char *label, const char *text)
 static void put_outcome(const struct store_decision *d, const struct tz *zone, struct buf *out)
 {
     char at[TZ_TEXT];
-    buf_fmt(out, "  %-8s %s", "action", store_action_name(d->action));
+    buf_fmt(out, "  %-7s %s", "action", store_action_name(d->action));
     if (d->action != STORE_NONE) {
         tz_format_rfc3339(zone, d->action_us, at);
         buf_fmt(out, ", %s", at);
@@ -107,13 +107,13 @@ static void show_text(struct shown *s, const struct store_decision *d, const str
         put_line(out, "error", d->error);
     put_outcome(d, s->d->zone, out);
     hash_hex(d->inputs_hash, hex);
-    buf_fmt(out, "  %-8s ", "target");
+    buf_fmt(out, "  %-7s ", "target");
     text_plain(out, t->namespace_);
     buf_char(out, '/');
     text_plain(out, t->name);
     buf_fmt(out, " (%s, cluster ", *t->kind ? t->kind : "-");
     text_plain(out, *t->cluster ? t->cluster : "-");
-    buf_fmt(out, ")\n  %-8s %" PRId64 ", %s, stage %s, by ", "decision", d->id, store_role_name(d->role),
+    buf_fmt(out, ")\n  %-7s %" PRId64 ", %s, stage %s, by ", "id", d->id, store_role_name(d->role),
             d->stage ? d->stage : "-");
     text_plain(out, d->holder ? d->holder : "-");
     buf_fmt(out, "; inputs %s, configuration %" PRId64 "\n", hex, d->config_id);

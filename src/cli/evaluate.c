@@ -1,8 +1,10 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "cli/commands.h"
+#include "daemon/recorded.h"
 #include "train/evaluate.h"
 #include "train/story.h"
 
@@ -10,6 +12,8 @@ struct evaluate_cmd_opts {
     struct opt_strings policies;
     int64_t seeds, tune_evals;
     bool tune, bounds;
+    bool from_store;
+    char *store, *target, *since, *until;
 };
 static const struct opt_row rows[] = {
     OPT_STRINGS(struct evaluate_cmd_opts, policies, "policy", NULL,
@@ -23,6 +27,16 @@ static const struct opt_row rows[] = {
              "tune rules on the training days first"),
     OPT_BOOL(struct evaluate_cmd_opts, bounds, "bounds", "true",
              "compute the lower bound and the oracle"),
+    OPT_BOOL(struct evaluate_cmd_opts, from_store, "from-store", "false",
+             "in place of SCENARIO: the recorded past of a live target, what was really asked for as the first row"),
+    OPT_STRING(struct evaluate_cmd_opts, store, "store", NULL,
+               "the file of records; else $SLUICE_STATE_DIR/sluice.db, else /var/lib/sluice/sluice.db", .metavar = "PATH"),
+    OPT_STRING(struct evaluate_cmd_opts, target, "target", NULL, "which target of the store",
+               .metavar = "[NAMESPACE/]NAME"),
+    OPT_STRING(struct evaluate_cmd_opts, since, "since", "7d",
+               "of the store: from this time on, or a span before the newest decision", .metavar = "TIME"),
+    OPT_STRING(struct evaluate_cmd_opts, until, "until", NULL, "of the store: before this time, likewise",
+               .metavar = "TIME"),
 };
 static const struct opt_table table =
     OPT_TABLE("evaluate", struct evaluate_cmd_opts, rows, "Paired comparison.");
@@ -46,7 +60,7 @@ static enum err_code check_names(const struct evaluate_cmd_opts *o, struct err *
     return rc;
 }
 
-static void format(const struct cli_ctx *c, const struct scenario *sc, const struct evaluation *ev,
+static void format(const struct cli_ctx *c, const struct scenario *sc, const struct evaluation *ev, bool words,
                    struct buf *text)
 {
     evaluation_format(ev, c->format, cli_colour(c), text);
@@ -54,48 +68,177 @@ static void format(const struct cli_ctx *c, const struct scenario *sc, const str
         return;
     if (sc->report_only)
         buf_fmt(text, "%s is report-only: too short to judge a policy on.\n", sc->name);
-    cli_summary(ev, text);
+    if (words)
+        cli_summary(ev, text);
 }
 
-static enum err_code evaluate(struct cli_ctx *c, const struct cli_world *cw, struct buf *text,
-                              struct err *e)
+/* What is compared, and whether it is the past of a live target. */
+struct compared {
+    struct cli_world cw;
+    struct recorded past;
+    bool recorded;
+    const char *policies[5];
+    size_t n_policies; /* those to take when none is named */
+};
+
+static struct evaluate_opts opts_of(const struct cli_ctx *c, const struct compared *x)
 {
-    static const char *const usual[] = {"hpa", "predictive", "mpc"};
     const struct evaluate_cmd_opts *o = c->opts;
-    struct evaluate_result *r = NULL;
-    struct cli_progress progress;
-    struct evaluate_opts eo = {
+    bool tune = o->tune && !(x->recorded && !x->past.judged);
+    return (struct evaluate_opts){
         .n_seeds = (int)o->seeds,
-        .tune_evals = o->tune ? (int)o->tune_evals : 0,
+        .tune_evals = tune ? (int)o->tune_evals : 0,
         .all_fronts = wants_html(c),
         .bounds = o->bounds,
-        .policies = o->policies.n ? (const char *const *)o->policies.items : usual,
-        .n_policies = o->policies.n ? o->policies.n : ARRAY_LEN(usual),
+        .policies = o->policies.n ? (const char *const *)o->policies.items : x->policies,
+        .n_policies = o->policies.n ? o->policies.n : x->n_policies,
         .seed = c->seed,
+        .recorded = x->recorded ? x->past.units : NULL,
     };
+}
+
+static enum err_code evaluate(struct cli_ctx *c, const struct compared *x, struct buf *text, struct err *e)
+{
+    struct evaluate_result *r = NULL;
+    struct cli_progress progress;
+    struct evaluate_opts eo = opts_of(c, x);
     cli_progress_init(&progress, c, "evaluating", 0);
-    enum err_code rc = evaluate_run(cw->world, &eo, cw->pool, cli_progress_at, &progress, &r, e);
+    enum err_code rc = evaluate_run(x->cw.world, &eo, x->cw.pool, cli_progress_at, &progress, &r, e);
     if (!rc && wants_html(c)) {
         cli_progress_at(&progress, "report", progress.done, progress.done);
-        rc = story_write(cw->world, r, NULL, c->seed, c->output, e);
+        rc = story_write(x->cw.world, r, NULL, c->seed, c->output, e);
     }
     cli_progress_fini(&progress);
     if (!rc)
-        format(c, &cw->scenario, &r->ev, text);
+        format(c, x->cw.world->scenario, &r->ev, !x->recorded || x->past.judged, text);
     evaluate_free(r);
     return rc;
 }
 
+/* ---- from the store ---------------------------------------------------------------------------- */
+
+static void add_policy(struct compared *x, const char *name)
+{
+    for (size_t i = 0; i < x->n_policies; i++)
+        if (strcmp(x->policies[i], name) == 0)
+            return;
+    x->policies[x->n_policies++] = name;
+}
+
+/* What acts now, if it is at hand, and the usual ones. */
+static void usual_policies(struct compared *x)
+{
+    struct contender who;
+    const char *acting = x->recorded ? x->past.policy : "";
+    if (*acting && !contender_parse(acting, &who, NULL) &&
+        (who.kind == CONTENDER_RULE || (who.kind == CONTENDER_LEARNED && file_exists(acting))))
+        add_policy(x, acting);
+    add_policy(x, "hpa");
+    add_policy(x, "predictive");
+    add_policy(x, "mpc");
+}
+
+static enum err_code load_past(const struct cli_ctx *c, struct compared *x, struct err *e)
+{
+    const struct evaluate_cmd_opts *o = c->opts;
+    struct store *s = NULL;
+    struct store_query q = {0};
+    char *target = o->target ? mem_strdup(o->target) : NULL, *slash = target ? strchr(target, '/') : NULL;
+    if (slash)
+        *slash = '\0';
+    q.namespace_ = slash ? target : NULL;
+    q.name = slash ? slash + 1 : target;
+    enum err_code rc = cli_store_open(o->store, &s, e);
+    if (!rc)
+        rc = cli_store_time(s, "since", o->since, NULL, &q.since_us, e);
+    if (!rc)
+        rc = cli_store_time(s, "until", o->until, NULL, &q.until_us, e);
+    if (!rc)
+        rc = recorded_load(s, &q, &x->past, e);
+    x->recorded = !rc;
+    store_close(s);
+    mem_free(target);
+    return rc;
+}
+
+/* --set over what the records say of the service. */
+static enum err_code change_past(const struct cli_ctx *c, struct recorded *past, struct err *e)
+{
+    const int64_t step_us = past->scenario.step_us;
+    for (size_t i = 0; i < c->n_sets; i++)
+        if (opt_set(&scenario_table, &past->scenario, c->sets[i], NULL, e)) {
+            e->code = ERR_USAGE;
+            return ERR_USAGE;
+        }
+    if (past->scenario.step_us != step_us)
+        return err_set(e, ERR_USAGE, "--set step: the step is that of the records");
+    for (int64_t i = 0; i < past->n; i++)
+        if (past->units[i] > past->scenario.service.units_max)
+            past->units[i] = (int16_t)past->scenario.service.units_max;
+    return ERR_OK;
+}
+
+static enum err_code open_past(const struct cli_ctx *c, struct compared *x, struct err *e)
+{
+    enum err_code rc = load_past(c, x, e);
+    if (!rc)
+        rc = change_past(c, &x->past, e);
+    if (!rc)
+        rc = world_from_demand(&x->past.scenario, x->past.qps, x->past.barred, x->past.n, x->past.start_us,
+                               x->past.zone, &x->cw.world, e);
+    if (!rc)
+        rc = thread_pool_new(c->threads, &x->cw.pool, e);
+    return rc;
+}
+
+/* Below the table; beside other formats on stderr, whose output is for programs. */
+static void tell_notes(const struct cli_ctx *c, const struct compared *x, struct buf *text)
+{
+    if (!x->recorded)
+        return;
+    for (char *at = x->past.notes.p; *at;) {
+        int n = (int)strcspn(at, "\n");
+        if (c->format == CLI_TABLE)
+            buf_fmt(text, "note: %.*s\n", n, at);
+        else
+            log_write(c->log, LOG_WARN, "evaluate", "about these records", "note=\"%.*s\"", n, at);
+        at += n + (at[n] == '\n');
+    }
+}
+
+/* ---- the command ------------------------------------------------------------------------------- */
+
+static enum err_code check_source(const struct cli_ctx *c, struct err *e)
+{
+    const struct evaluate_cmd_opts *o = c->opts;
+    if (o->from_store && c->n_args > 0)
+        return err_set(e, ERR_USAGE, "either SCENARIO or --from-store, not both");
+    if (o->from_store && c->config)
+        return err_set(e, ERR_USAGE, "--from-store takes its settings from the records; change some with --set");
+    if (!o->from_store && c->n_args == 0)
+        return err_set(e, ERR_USAGE, "evaluate: which scenario? Or --from-store for the recorded past of a target");
+    return ERR_OK;
+}
+
 static enum err_code run(struct cli_ctx *c, struct err *e)
 {
-    struct cli_world cw = {0};
+    const struct evaluate_cmd_opts *o = c->opts;
+    struct compared *x = mem_zero(1, sizeof *x);
     struct buf text = buf_init(CLI_TEXT_MAX);
-    enum err_code rc = check_names(c->opts, e);
+    enum err_code rc = check_source(c, e);
     if (!rc)
-        rc = cli_world_open(c, c->args[0], &cw, e);
+        rc = check_names(o, e);
     if (!rc)
-        rc = evaluate(c, &cw, &text, e);
-    cli_world_close(&cw);
+        rc = o->from_store ? open_past(c, x, e) : cli_world_open(c, c->args[0], &x->cw, e);
+    if (!rc) {
+        usual_policies(x);
+        rc = evaluate(c, x, &text, e);
+    }
+    if (!rc)
+        tell_notes(c, x, &text);
+    cli_world_close(&x->cw);
+    recorded_fini(&x->past);
+    mem_free(x);
     if (rc || !wants_html(c)) {
         if (!rc)
             return cli_finish(c, &text, e);
@@ -111,7 +254,7 @@ const struct cli_cmd cmd_evaluate = {
     .name = "evaluate",
     .summary = "policies side by side on days none of them has seen, with intervals and bounds",
     .args = "SCENARIO",
-    .min_args = 1,
+    .min_args = 0,
     .max_args = 1,
     .help =
         "POLICY is one of\n"
@@ -123,6 +266,8 @@ const struct cli_cmd cmd_evaluate = {
         "  NAME+guard, NAME-guard                with or without the guard\n"
         "  FILE.safetensors                      a policy made by `sluice train`\n"
         "  foresight, oracle                     references that know the future\n\n"
+        "--from-store compares over the recorded past of a live target instead: its measured demand, the sizes it\n"
+        "really had (\"recorded\") beside what policies would have done.  Under three days it is report-only.\n"
         "With -o FILE.html the report is written there and the table goes to standard output.\n",
     .opts = &table,
     .config = &scenario_table,

@@ -69,6 +69,9 @@ enum record_fit {
  * does not know), ERR_PARSE.  Free with record_rebuilt_free. */
 NODISCARD enum err_code record_rebuild(const char *text, const char *policy_file, struct record_rebuilt **out,
                                        struct err *e);
+/* The service alone: spec, latency model and guard.  Policies are left out, so it works without their files; the
+ * configuration is not finished. */
+NODISCARD enum err_code record_rebuild_service(const char *text, struct record_rebuilt **out, struct err *e);
 void record_rebuilt_free(struct record_rebuilt *r);
 struct capacity_config *record_rebuilt_config(struct record_rebuilt *r);
 const struct record_source *record_rebuilt_source(const struct record_rebuilt *r);

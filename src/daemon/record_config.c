@@ -319,7 +319,7 @@ static enum err_code read_use(const struct yaml_node *root, const char *role, st
     return ERR_OK;
 }
 
-static enum err_code read_text(const char *text, struct record_rebuilt *r, struct err *e)
+static enum err_code read_text(const char *text, bool policies, struct record_rebuilt *r, struct err *e)
 {
     struct yaml_doc *doc;
     enum err_code rc = yaml_parse(text, strlen(text), "config", &doc, e);
@@ -333,11 +333,11 @@ static enum err_code read_text(const char *text, struct record_rebuilt *r, struc
     if (!rc && r->text.version != RECORD_VERSION)
         rc = err_set(e, ERR_MISMATCH, "version %" PRId64 " of the text, this build reads %d", r->text.version,
                      RECORD_VERSION);
-    if (!rc)
+    if (!rc && policies)
         rc = read_use(root, "main", &r->cfg.main, e);
-    if (!rc)
+    if (!rc && policies)
         rc = read_use(root, "base", &r->cfg.base, e);
-    if (!rc)
+    if (!rc && policies)
         rc = read_use(root, "rule", &r->cfg.rule, e);
     yaml_free(doc);
     return rc;
@@ -437,31 +437,46 @@ static void tell_build(struct record_rebuilt *r)
         buf_fmt(&r->made_by, "%s%s", i ? " " : "", part[i] ? part[i] : "?");
 }
 
-enum err_code record_rebuild(const char *text, const char *policy_file, struct record_rebuilt **out, struct err *e)
+static enum err_code rebuild(struct record_rebuilt *r, const char *text, const char *policy_file, bool policies,
+                             struct err *e)
 {
-    struct record_rebuilt *r = mem_zero(1, sizeof *r);
-    r->made_by = buf_init(1 << 16);
-    opt_init(&config_table, &r->text);
-    capacity_config_default(&r->cfg, NULL);
-    enum err_code rc = read_text(text, r, e);
+    enum err_code rc = read_text(text, policies, r, e);
     if (!rc)
         rc = spec_in(&r->text.spec, &r->cfg.spec, e);
     if (!rc)
         rc = latency_in(r, e);
-    if (!rc)
+    if (!rc && policies)
         rc = policy_in(r, policy_file, e);
     r->cfg.guard = r->text.guard;
     r->cfg.guarded = r->text.guarded;
     r->cfg.spec.latency = &r->latency;
     r->source.zone = r->text.zone;
     r->source.policy_file = r->text.policy_file;
-    if (!rc)
-        rc = capacity_config_finish(&r->cfg, e);
-    if (rc) {
+    return rc || !policies ? rc : capacity_config_finish(&r->cfg, e);
+}
+
+static enum err_code rebuild_new(const char *text, const char *policy_file, bool policies, struct record_rebuilt **out,
+                                 struct err *e)
+{
+    struct record_rebuilt *r = mem_zero(1, sizeof *r);
+    r->made_by = buf_init(1 << 16);
+    opt_init(&config_table, &r->text);
+    capacity_config_default(&r->cfg, NULL);
+    if (rebuild(r, text, policy_file, policies, e)) {
         record_rebuilt_free(r);
         return err_wrap(e, "configuration");
     }
     tell_build(r);
     *out = r;
     return ERR_OK;
+}
+
+enum err_code record_rebuild(const char *text, const char *policy_file, struct record_rebuilt **out, struct err *e)
+{
+    return rebuild_new(text, policy_file, true, out, e);
+}
+
+enum err_code record_rebuild_service(const char *text, struct record_rebuilt **out, struct err *e)
+{
+    return rebuild_new(text, NULL, false, out, e);
 }

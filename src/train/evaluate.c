@@ -188,6 +188,7 @@ struct task {
 struct batch {
     const struct world *w;
     struct chance **chance;
+    const int16_t *recorded;
     struct task *task;
     int n, cap;
     struct ticker *ticker;
@@ -214,13 +215,17 @@ static void run_task(size_t shard, int worker, void *arg)
         return;
     struct capacity_config *cfg = mem_zero(1, sizeof *cfg);
     struct contender c = *t->c;
+    bool recorded = c.kind == CONTENDER_RECORDED;
     if (t->opt)
         c.use.opt = *t->opt;
-    t->rc = contender_config(&c, b->w, &l, cfg, &t->err);
+    memset(&l, 0, sizeof l);
+    t->rc = recorded ? ERR_OK : contender_config(&c, b->w, &l, cfg, &t->err);
     struct run_opts o = run_opts_default(b->w);
     o.weights = reward_weights_of((enum reward_preset)b->w->scenario->preset);
+    if (recorded)
+        o.schedule = b->recorded + b->w->train_end;
     if (!t->rc)
-        t->rc = run_policy(b->w, b->chance[t->seed], cfg, &o, t->out, &t->err);
+        t->rc = run_policy(b->w, b->chance[t->seed], recorded ? NULL : cfg, &o, t->out, &t->err);
     learned_fini(&l);
     mem_free(cfg);
     tick(b->ticker);
@@ -383,8 +388,9 @@ static void name_by_path(struct contender *c, const char *text)
 /* Rows of a table are told apart by their names: two files may have the same one. */
 static enum err_code tell_apart(const struct evaluate_opts *o, struct evaluate_result *r, size_t i, struct err *e)
 {
+    struct contender *named = r->contender + (r->recorded ? 1 : 0);
     for (size_t k = 0; k < i; k++) {
-        struct contender *a = &r->contender[k], *b = &r->contender[i];
+        struct contender *a = &named[k], *b = &named[i];
         bool twice = strcmp(o->policies[k], o->policies[i]) == 0;
         if (!twice && strcmp(a->name, b->name) == 0) {
             name_by_path(a, o->policies[k]);
@@ -398,9 +404,12 @@ static enum err_code tell_apart(const struct evaluate_opts *o, struct evaluate_r
 
 static enum err_code take_contenders(const struct evaluate_opts *o, struct evaluate_result *r, struct err *e)
 {
-    if (o->n_policies < 1 || o->n_policies > EVALUATE_POLICIES_MAX - 1)
-        return err_set(e, ERR_USAGE, "%zu policies; name 1 to %d", o->n_policies, EVALUATE_POLICIES_MAX - 1);
+    if (o->n_policies < 1 || o->n_policies > EVALUATE_POLICIES_MAX - 2)
+        return err_set(e, ERR_USAGE, "%zu policies; name 1 to %d", o->n_policies, EVALUATE_POLICIES_MAX - 2);
     r->hpa = -1;
+    r->recorded = o->recorded;
+    if (o->recorded)
+        r->contender[r->n++] = (struct contender){.kind = CONTENDER_RECORDED, .name = "recorded"};
     for (size_t i = 0; i < o->n_policies; i++) {
         struct contender *c = &r->contender[r->n++];
         enum err_code rc = contender_parse(o->policies[i], c, e);
@@ -556,7 +565,7 @@ enum err_code evaluate_run(const struct world *w, const struct evaluate_opts *o,
     rc = chance_new_many(w, (uint64_t)w->scenario->chance.seed, o->n_seeds, pool, r->chance, e);
     if (!rc && o->tune_evals > 0)
         rc = tune_all(w, o, pool, r, &t, e);
-    struct batch b = {.w = w, .chance = r->chance, .ticker = &t};
+    struct batch b = {.w = w, .chance = r->chance, .recorded = r->recorded, .ticker = &t};
     if (!rc) {
         plan_runs(o, r, &b);
         t.total = tuning + b.n + bounding;

@@ -5,6 +5,7 @@
  * cost_at_equal_misses_frac reads.  `threshold` keeps its published constants (that is the point of it);
  * "NAME:published" keeps any other's, "NAME:option=value,..." states them.  "NAME+guard" runs a rule behind the guard as a row of its own.
  * "oracle" is the feasible clairvoyant plan, `bound` the proven lower bound on cost at the SLO.
+ * "recorded" are the sizes a live service really had, where they are given, in the same simulated world as the rest.
  * A learned policy that was trained on any part of the test stretch is refused. */
 #ifndef TRAIN_EVALUATE_H
 #define TRAIN_EVALUATE_H
@@ -21,7 +22,7 @@
 
 enum { EVALUATE_POLICIES_MAX = 32, EVALUATE_SEEDS_MAX = 100, EVALUATE_BOUNDS_MAX = 12 };
 
-enum contender_kind { CONTENDER_RULE, CONTENDER_LEARNED, CONTENDER_ORACLE };
+enum contender_kind { CONTENDER_RULE, CONTENDER_LEARNED, CONTENDER_ORACLE, CONTENDER_RECORDED };
 
 struct contender {
     enum contender_kind kind;
@@ -45,6 +46,7 @@ struct evaluate_opts {
     const char *const *policies; /* names and paths */
     size_t n_policies;
     uint64_t seed;   /* of tuning and intervals */
+    const int16_t *recorded; /* [world.n] sizes that were really asked for: the first row, "recorded"; NULL: none */
 };
 
 /* Everything evaluate found; large. */
@@ -62,6 +64,7 @@ struct evaluate_result {
     double bound_limits[EVALUATE_BOUNDS_MAX], bound_cost[EVALUATE_BOUNDS_MAX]; /* the bound's front */
     size_t n_bound_points;
     struct eval_policy policies[EVALUATE_POLICIES_MAX]; /* what evaluation borrows */
+    const int16_t *recorded; /* borrowed from the options */
     struct evaluation ev;
 };
 

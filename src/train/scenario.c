@@ -181,6 +181,9 @@ void scenario_init(struct scenario *sc)
 {
     opt_init(&scenario_table, sc);
     sc->path = NULL;
+    sc->points = NULL;
+    sc->n_points = 0;
+    sc->points_unit_qps = 0;
     sc->config_hash = 0;
 }
 

@@ -11,6 +11,7 @@
 #include "decide/guard.h"
 #include "history/import.h"
 #include "model/capacity.h"
+#include "model/latency.h"
 #include "sim/capacity.h"
 #include "train/reward.h"
 
@@ -63,6 +64,9 @@ struct scenario {
 
     /* Not from the file. */
     char *path;          /* where it was read, for relative names; NULL */
+    const struct latency_point *points; /* measured curve, borrowed, in place of service.curve; NULL */
+    int n_points;
+    double points_unit_qps; /* load one unit serves at full use */
     uint64_t config_hash;
 };
 

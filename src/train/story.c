@@ -69,10 +69,12 @@ static enum err_code draw_policy(struct story *s, const struct contender *c, str
         s->line[i][k] = mem_zero((size_t)s->n, sizeof(float));
     if (c->kind == CONTENDER_ORACLE)
         o.schedule = s->r->oracle_plan[0];
+    else if (c->kind == CONTENDER_RECORDED)
+        o.schedule = s->r->recorded + s->w->train_end;
     else
         rc = contender_config(c, s->w, &l, cfg, e);
     if (!rc)
-        rc = run_policy(s->w, s->r->chance[0], c->kind == CONTENDER_ORACLE ? NULL : cfg, &o, result, e);
+        rc = run_policy(s->w, s->r->chance[0], o.schedule ? NULL : cfg, &o, result, e);
     s->trace[i] = (struct report_trace){.name = c->name, .units_ready = s->line[i][0],
                                         .units_requested = s->line[i][1], .p99_ms = s->line[i][2]};
     s->n_traces++;
@@ -249,7 +251,8 @@ enum err_code story_write(const struct world *w, const struct evaluate_result *r
     const struct contender *proposal = NULL;
     const struct eval_policy *p = eval_proposal(&r->ev);
     for (int i = 0; i < r->n_shown && p; i++)
-        if (strcmp(r->contender[i].name, p->name) == 0 && r->contender[i].kind != CONTENDER_ORACLE)
+        if (strcmp(r->contender[i].name, p->name) == 0 && r->contender[i].kind != CONTENDER_ORACLE &&
+            r->contender[i].kind != CONTENDER_RECORDED)
             proposal = &r->contender[i];
     if (!rc && proposal)
         rc = explained_make(w, r->chance[0], proposal, r->hpa >= 0 ? &r->contender[r->hpa].use : NULL,

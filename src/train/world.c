@@ -74,6 +74,9 @@ static enum err_code make_latency(struct world *w, struct err *e)
 {
     const struct scenario_service *s = &w->scenario->service;
     double slo_ms = (double)s->slo_p99_us / 1000;
+    if (w->scenario->points)
+        return latency_from_curve(w->scenario->points, w->scenario->n_points, w->scenario->points_unit_qps,
+                                  (int)s->units_max, slo_ms, &w->latency, e);
     if (s->curve) { /* beside the scenario, as its history */
         char *path = file_beside(w->scenario->path ? w->scenario->path : "", s->curve);
         enum err_code rc = curve_load(path, (int)s->units_max, slo_ms, &w->latency, e);
