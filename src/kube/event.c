@@ -2,7 +2,7 @@
  *
  * A series is found again by the hash of everything in it but the time.  Tables are fixed in size: the least recently used series
  * makes room, and with it the chance to count on; an object's bucket likewise.  Counts that rise are written at most once
- * a minute per series. */
+ * per count_us and series. */
 #include "kube/event.h"
 
 #include <stdio.h>
@@ -15,7 +15,6 @@
 #include "kube/client_priv.h"
 
 enum { OBJECTS_MAX = 1024, NOTE_MAX = 1024, WORD_MAX = 128, NAME_MAX_BYTES = 230, CALL_DEADLINE_S = 10 };
-#define PATCH_EVERY_US US_PER_MIN
 
 struct series {
     uint64_t key;            /* 0: free */
@@ -47,7 +46,8 @@ struct kube_events {
 struct kube_events_opts kube_events_opts_default(void)
 {
     return (struct kube_events_opts){.controller = "sluice.dev/sluice", .instance = "sluice", .burst = 10,
-                                     .refill_us = US_PER_MIN, .queue = 256, .series_us = 10 * US_PER_MIN};
+                                     .refill_us = US_PER_MIN, .queue = 256, .series_us = 10 * US_PER_MIN,
+                                     .count_us = US_PER_MIN};
 }
 
 enum err_code kube_events_new(struct kube *k, const struct kube_events_opts *o, struct kube_events **out,
@@ -244,7 +244,7 @@ static void write_counts(void *ctx);
 static void wait_for_counts(struct kube_events *s)
 {
     if (!s->timer.link)
-        kube_timer_set(s->k, &s->timer, PATCH_EVERY_US, write_counts, s);
+        kube_timer_set(s->k, &s->timer, s->o.count_us, write_counts, s);
 }
 
 static void on_sent(void *ctx, enum err_code rc, struct kube_reply *reply, const struct err *e)
@@ -290,7 +290,7 @@ static void write_counts(void *ctx)
         struct series *x = &s->series[i];
         if (!x->created || x->call || x->count == x->written)
             continue;
-        if (now_us - x->patched_us < PATCH_EVERY_US) {
+        if (now_us - x->patched_us < s->o.count_us) {
             more = true;
             continue;
         }

@@ -28,6 +28,7 @@ struct kube_events_opts {
     int64_t refill_us;        /* one more after; 1 min */
     int queue;                /* waiting or being sent; 256 */
     int64_t series_us;        /* the same within this is one series; 10 min */
+    int64_t count_us;         /* a series' count is written at most so often; 1 min */
 };
 struct kube_events_opts kube_events_opts_default(void);
 

@@ -257,10 +257,14 @@ static void plain_char(struct feed *f, const char *at)
         s->key_next = in_object(s);
         s->after_item = false;
         break;
+    case '\n':
+        if (s->kind == SPLIT_WATCH && s->depth > 0) /* else a broken line would swallow all that follow */
+            fail(f, ERR_PARSE, "a line that is not a whole event");
+        end_scalar(f, at);
+        break;
     case ' ':
     case '\t':
     case '\r':
-    case '\n':
         end_scalar(f, at);
         break;
     case ':':
@@ -288,6 +292,9 @@ static const char *string_chars(struct feed *f, const char *at, const char *end)
             s->n_key = SPLIT_KEY_MAX; /* an escaped key is none of ours */
         } else if (*at == '"') {
             end_string(f, at);
+            return at;
+        } else if (*at == '\n') {
+            fail(f, ERR_PARSE, "a line break inside a string");
             return at;
         } else if (s->string_is_key && s->depth < KEY_DEPTHS && s->n_key < SPLIT_KEY_MAX) {
             s->key[s->depth][s->n_key++] = *at;

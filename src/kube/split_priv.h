@@ -14,7 +14,7 @@
 
 enum split_kind {
     SPLIT_LIST,  /* one object: emits "metadata" and each element of "items" */
-    SPLIT_WATCH  /* objects in a row: emits each */
+    SPLIT_WATCH  /* objects, each on one line: emits each */
 };
 
 /* text is NUL-terminated and valid during the call.  `object` is the span of the Kubernetes object in it: all of an item, the

@@ -389,6 +389,7 @@ TEST(bad_event_ends_the_watch_and_the_cache_stays)
         const char *line, *text;
     } rows[] = {
         {"garbage\n", "watch of pods: byte "},
+        {"{\"type\":\"ADDED\",\"object\":{\"metadata\":{\n" BOOKMARK("9"), "not a whole event"},
         {"{\"type\":\"ADDED\"}\n", "without type and object"},
         {"{\"object\":{}}\n", "without type and object"},
         {"{\"type\":\"ADDED\",\"object\":[]}\n", "without type and object"},
