@@ -327,27 +327,34 @@ enum err_code freeze_set(struct freeze *f, enum freeze_source source, const char
     return rc;
 }
 
-/* Both hands off, unless a freeze came in since n_set was read.  `disk` is held. */
-static void lift(struct freeze *f, uint64_t n_set, const struct freeze_word *w)
+/* Nobody froze since n_set was read; then, with `w`, both hands off as well. */
+static bool lift(struct freeze *f, uint64_t n_set, const struct freeze_word *w)
 {
     lock(&f->lock);
-    if (n_set == f->n_set) {
+    bool newest = n_set == f->n_set;
+    if (newest && w) {
         atomic_fetch_and(&f->on, ~(unsigned)(PERSON | CLUSTER));
         speak(f, false, w->source, w->author, w->reason, w->at_us);
         f->persisted = true;
     }
     unlock(&f->lock);
+    return newest;
 }
 
+/* A freeze that comes meanwhile wins: before the file is removed it keeps its file, after that it
+ * writes it anew, since it waits for `disk`. */
 static enum err_code clear(struct freeze *f, const struct freeze_word *w, struct err *e)
 {
-    lock(&f->disk);
+    enum err_code rc = ERR_OK;
     lock(&f->lock);
-    uint64_t n_set = f->n_set;
+    uint64_t n_set = f->n_set; /* before the wait for the disk: what is said meanwhile is newer */
     unlock(&f->lock);
-    enum err_code rc = remove_file(f, e);
-    if (!rc)
-        lift(f, n_set, w);
+    lock(&f->disk);
+    if (lift(f, n_set, NULL)) {
+        rc = remove_file(f, e);
+        if (!rc)
+            (void)lift(f, n_set, w);
+    }
     unlock(&f->disk);
     return rc;
 }

@@ -270,6 +270,66 @@ TEST(freeze_by_signal_is_in_force_and_kept_without_any_main_loop_thread)
     freeze_free(f);
 }
 
+/* A hand in a thread of its own. */
+struct hand {
+    struct freeze *f;
+    bool freeze;
+    pthread_t thread;
+    atomic_int tid; /* once it is about to act */
+};
+
+static void *hand_run(void *arg)
+{
+    struct hand *h = arg;
+    struct err e;
+    atomic_store(&h->tid, gettid());
+    if (h->freeze ? freeze_set(h->f, FREEZE_ENDPOINT, "me", "", T0, &e)
+                  : freeze_clear(h->f, FREEZE_ENDPOINT, "other", "", T0, &e))
+        abort();
+    return NULL;
+}
+
+/* Returns when the hand waits for something. */
+static void hand_start(struct hand *h, struct freeze *f, bool freeze)
+{
+    char line[256] = "";
+    *h = (struct hand){.f = f, .freeze = freeze};
+    assert_int_equal(pthread_create(&h->thread, NULL, hand_run, h), 0);
+    for (const char *state = NULL; !state || state[2] != 'S'; sched_yield()) {
+        FILE *in = fopen(test_path("/proc/self/task/%d/stat", atomic_load(&h->tid)), "r");
+        if (!in)
+            continue; /* not there yet */
+        line[fread(line, 1, sizeof line - 1, in)] = '\0';
+        state = strrchr(line, ')');
+        (void)fclose(in);
+    }
+}
+
+/* The first freeze hangs in the disk, an unfreeze waits behind it, then somebody freezes again. */
+TEST(freeze_that_comes_while_an_unfreeze_waits_for_the_disk_wins_thread)
+{
+    char dir[DIR_BYTES], path[DIR_BYTES + 8], byte;
+    struct hand first, unfreeze, second;
+    state_dir(dir, "wins");
+    struct freeze *f = start(dir, false);
+    (void)snprintf(path, sizeof path, "%s/frozen", dir);
+    assert_int_equal(mkfifo(path, 0600), 0); /* opening it hangs until there is a reader */
+    hand_start(&first, f, true);
+    assert_true(freeze_on(f)); /* in force although nothing is written */
+    hand_start(&unfreeze, f, false);
+    hand_start(&second, f, true);
+    FILE *reader = fopen(path, "r");
+    assert_non_null(reader);
+    assert_int_equal(fread(&byte, 1, 1, reader), 1);
+    assert_int_equal(pthread_join(first.thread, NULL), 0);
+    assert_int_equal(pthread_join(unfreeze.thread, NULL), 0);
+    assert_int_equal(pthread_join(second.thread, NULL), 0);
+    (void)fclose(reader);
+    assert_true(freeze_on(f));
+    assert_true(look(f).persisted && file_exists(path));
+    freeze_free(f);
+}
+
 struct hands {
     struct freeze *f;
     atomic_bool end;
