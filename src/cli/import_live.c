@@ -34,6 +34,16 @@ struct live {
     char *part;
 };
 
+/* What the command line got wrong is usage, whoever notices. */
+static enum err_code usage(enum err_code rc, const char *option, struct err *e)
+{
+    if (rc == ERR_OK)
+        return rc;
+    (void)err_wrap(e, "%s", option);
+    e->code = ERR_USAGE;
+    return ERR_USAGE;
+}
+
 /* ---- what to ask --------------------------------------------------------------------------------
  */
 
@@ -84,11 +94,10 @@ static enum err_code add_given(struct live *l, const char *given, bool has[FIELD
         return err_set(e, ERR_USAGE, "--query: %s twice", name);
     struct query_target t = target_of(l);
     has[f] = true;
-    enum err_code rc = query_fill(eq + 1, &t, l->o->window_us, next_text(l), e);
-    if (rc)
-        return err_wrap(e, "--query %s", name);
-    add_query(l, (enum field)f, 1);
-    return ERR_OK;
+    enum err_code rc = usage(query_fill(eq + 1, &t, l->o->window_us, next_text(l), e), "--query", e);
+    if (!rc)
+        add_query(l, (enum field)f, 1);
+    return rc;
 }
 
 static enum err_code add_builtin(struct live *l, const struct queries_cfg *cfg, enum field f, struct err *e)
@@ -118,7 +127,7 @@ static enum err_code make_queries(struct live *l, struct err *e)
     cfg.sources = l->o->sources;
     struct queries checked = {0};
     if (!rc)
-        rc = queries_make(&cfg, &checked, e); /* the sources' names */
+        rc = usage(queries_make(&cfg, &checked, e), "--sources", e); /* their names */
     queries_free(&checked);
     for (int f = 0; f < FIELD_COUNT && !rc && l->o->target; f++)
         if (!has[f])
@@ -133,7 +142,7 @@ static enum err_code make_range(struct live *l, struct err *e)
     int64_t until = clock_wall_us(), step = l->o->import.step_us ? l->o->import.step_us : STEP_US;
     enum err_code rc = l->o->until ? tz_parse_rfc3339(l->o->until, strlen(l->o->until), &until, e) : ERR_OK;
     if (rc)
-        return err_wrap(e, "--until");
+        return usage(rc, "--until", e);
     if (step % US_PER_MS)
         return err_set(e, ERR_USAGE, "--step: Prometheus knows whole milliseconds");
     l->cfg = l->o->import;
@@ -255,8 +264,8 @@ enum err_code import_from_url(struct cli_ctx *c, struct history *h, struct impor
         rc = import_live("prometheus", &l->cfg, l->o->target ? l->name : "prometheus", fill, l, h, report, e);
         if (!rc)
             progress_finish(&l->progress, (uint64_t)l->fetched.points, NULL);
-        if (rc && l->fetched.requests > 0 && file_exists(l->part))
-            (void)err_wrap(e, "what was fetched is in %s: start again to go on", l->part);
+        if ((rc == ERR_INTERRUPTED || rc == ERR_IO) && file_exists(l->part))
+            (void)err_wrap(e, "started again, this goes on with what is in %s", l->part);
     }
     if (!rc)
         rc = history_write(c->output, h, report, e);

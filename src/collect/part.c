@@ -32,6 +32,7 @@ static_assert(sizeof(struct prom_sample) == 16, "written as it is");
 struct part {
     int fd;
     char *path;
+    bool loaded;
     uint64_t end; /* where the next record goes */
     struct part_piece *piece;
     size_t n, size;
@@ -123,8 +124,10 @@ static enum err_code load(struct part *p, struct err *e)
     if (fstat(p->fd, &st) != 0)
         return err_sys(e, errno, "open %s", p->path);
     p->end = sizeof file_magic;
-    if (st.st_size == 0)
+    if (st.st_size == 0) {
+        p->loaded = true;
         return write_at(p, 0, file_magic, sizeof file_magic, e);
+    }
     if ((size_t)st.st_size < sizeof magic || read_at(p, 0, magic, sizeof magic, NULL) ||
         memcmp(magic, file_magic, sizeof magic) != 0)
         return err_set(e, ERR_MISMATCH, "%s is not the rest of an import; move it away", p->path);
@@ -137,6 +140,7 @@ static enum err_code load(struct part *p, struct err *e)
     }
     if (ftruncate(p->fd, (off_t)p->end) != 0)
         return err_sys(e, errno, "write %s", p->path);
+    p->loaded = true;
     return ERR_OK;
 }
 
@@ -164,6 +168,8 @@ void part_close(struct part *p)
 {
     if (!p)
         return;
+    if (p->fd >= 0 && p->loaded && p->n == 0)
+        (void)unlink(p->path);
     if (p->fd >= 0)
         (void)close(p->fd);
     buf_fini(&p->buf);

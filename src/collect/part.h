@@ -31,7 +31,7 @@ struct part_piece {
 /* Opens or makes path, reads what it holds.  Errors: ERR_IO (also when another import holds it), ERR_MISMATCH when it is
  * something else. */
 NODISCARD enum err_code part_open(const char *path, struct part **out, struct err *e);
-void part_close(struct part *p); /* NULL is fine; the file stays */
+void part_close(struct part *p); /* NULL is fine; the file stays unless it holds nothing */
 /* The piece of this key and step that covers at_us and reaches furthest; false when there is none. */
 bool part_find(const struct part *p, uint64_t key, int64_t step_us, int64_t at_us, struct part_piece *out);
 /* Start of the next piece after at_us, INT64_MAX for none. */
