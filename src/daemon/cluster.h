@@ -7,7 +7,7 @@
  *
  * Counting pods is one pass over the pod cache per round.  A pod belongs to the workload that owns it: a StatefulSet
  * by its owner reference; a Deployment by the ReplicaSet's name without the pod-template-hash; any other kind by the
- * selector its /scale reports.  One thread; runs inside kube_poll(). */
+ * selector its /scale reports.  Stamps of the API server are decision time (in a rehearsal its stand-in runs as fast).  One thread; runs inside kube_poll(). */
 #ifndef DAEMON_CLUSTER_H
 #define DAEMON_CLUSTER_H
 
@@ -16,7 +16,6 @@
 #include <stdint.h>
 
 #include "base/log.h"
-#include "daemon/pace.h"
 #include "daemon/target.h"
 #include "kube/informer.h"
 #include "kube/objects.h"
@@ -102,7 +101,7 @@ struct cluster_index;
 struct cluster_index *cluster_index_new(const struct cluster_count *t, size_t n);
 void cluster_index_free(struct cluster_index *x);
 void cluster_count(struct cluster *c, const struct cluster_index *x, struct cluster_count *t, size_t n,
-                   const struct pace *pace, int64_t now_us);
+                   int64_t now_us);
 /* Which target a pod belongs to, -1: none.  For metrics by pod. */
 int cluster_target_of(const struct cluster *c, const struct cluster_index *x, const struct cluster_count *t, size_t n,
                       const char *ns, const char *pod);

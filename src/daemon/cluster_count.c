@@ -121,19 +121,19 @@ static bool lost(const struct kube_pod *p)
     return p->phase == KUBE_UNKNOWN || (p->restarts > 0 && p->ready_since_us > 0);
 }
 
-static void count_pod(struct cluster_count *t, const struct kube_pod *p, const struct pace *pace, int64_t now_us)
+static void count_pod(struct cluster_count *t, const struct kube_pod *p, int64_t now_us)
 {
     if (p->terminating || p->phase == KUBE_SUCCEEDED || p->phase == KUBE_FAILED)
         return; /* the controller replaces it */
     if (t->startup)
-        (void)startup_pod(t->startup, hash_of(p->meta.uid, strlen(p->meta.uid)), pace_from_real(pace, p->created_us),
-                          p->ready ? pace_from_real(pace, p->ready_since_us) : 0, p->restarts > 0);
+        (void)startup_pod(t->startup, hash_of(p->meta.uid, strlen(p->meta.uid)), p->created_us,
+                          p->ready ? p->ready_since_us : 0, p->restarts > 0);
     if (p->ready) {
         t->out.ready++;
     } else if (lost(p)) {
         t->out.failed++;
     } else {
-        int64_t age_us = max_i64(0, now_us - pace_from_real(pace, p->created_us));
+        int64_t age_us = max_i64(0, now_us - p->created_us);
         int64_t bin = age_us / CAPACITY_WARM_BIN_US;
         t->out.warm[bin < CAPACITY_WARM_BINS ? bin : CAPACITY_WARM_BINS - 1]++;
         t->out.warm_oldest_us = max_i64(t->out.warm_oldest_us, age_us);
@@ -165,7 +165,7 @@ static void settle(struct target_counts *n)
 }
 
 void cluster_count(struct cluster *c, const struct cluster_index *x, struct cluster_count *t, size_t n,
-                   const struct pace *pace, int64_t now_us)
+                   int64_t now_us)
 {
     const struct kube_obj *o;
     for (size_t i = 0; i < n; i++)
@@ -173,7 +173,7 @@ void cluster_count(struct cluster *c, const struct cluster_index *x, struct clus
     for (struct cluster_at at = {0}; n && (o = cluster_next(c, CLUSTER_PODS, &at));) {
         int i = target_of(x, t, kube_as_pod(o));
         if (i >= 0)
-            count_pod(&t[i], kube_as_pod(o), pace, now_us);
+            count_pod(&t[i], kube_as_pod(o), now_us);
     }
     for (size_t i = 0; i < n; i++)
         settle(&t[i].out);

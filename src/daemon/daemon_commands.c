@@ -61,7 +61,7 @@ static void override_done(void *ctx, enum err_code rc, struct kube_reply *reply,
 
 static void override(struct daemon *d, struct live *l, const struct command *c)
 {
-    int64_t until_us = c->for_us ? d->now_us + c->for_us : pace_from_real(&d->pace, c->until_us);
+    int64_t until_us = c->for_us ? d->now_us + c->for_us : c->until_us;
     if (c->kind == COMMAND_OVERRIDE && (c->units < 0 || c->units > l->target.spec.units_max)) {
         shared_command_answer(d->shared, c->id, COMMAND_REFUSED, "units: %d is outside 0..%d", c->units,
                               l->target.spec.units_max);

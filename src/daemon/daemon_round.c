@@ -106,7 +106,7 @@ void daemon_fill_inputs(struct daemon *d)
 {
     struct daemon_scratch *x = &d->scratch;
     refresh_index(d);
-    cluster_count(d->cluster, x->index, x->count, x->n, &d->pace, d->now_us);
+    cluster_count(d->cluster, x->index, x->count, x->n, d->now_us);
     look_for_abnormal(d);
     for (size_t i = 0; i < x->n; i++) {
         struct live *l = roster_at(d->roster, i);

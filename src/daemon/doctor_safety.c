@@ -1,5 +1,6 @@
 /* doctor_safety.c - steps 11 and 12: can it be recorded, can it be stopped, and is it time for this stage. */
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -8,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/stats.h"
 #include "daemon/auth.h"
 #include "daemon/doctor_priv.h"
 #include "daemon/freeze.h"
@@ -224,10 +226,62 @@ static enum err_code count_hours(struct doctor *d, struct store *s, struct past_
     return ERR_OK;
 }
 
+/* Units asked for and what the rules would have asked for in the same state: one round an hour, added up by day. */
+struct paired {
+    double ours[STAGE_DAYS], rules[STAGE_DAYS];
+    int rounds[STAGE_DAYS], day;
+    bool any;
+};
+
+static bool add_pair(void *ctx, const struct store_decision *x, const struct store_target *t)
+{
+    struct paired *p = ctx;
+    (void)t;
+    if (x->rule) {
+        p->ours[p->day] += x->executed;
+        p->rules[p->day] += x->rule_units;
+        p->any = true;
+    }
+    return true;
+}
+
+static enum err_code pair_days(struct doctor *d, struct store *s, struct paired *p, struct err *e)
+{
+    for (int h = STAGE_DAYS * 24; h > 0; h--) {
+        struct store_query q = {.since_us = d->now_us - h * US_PER_HOUR, .role = 1 + STORE_ACTING};
+        q.until_us = q.since_us + d->config->step_us;
+        p->day = (STAGE_DAYS * 24 - h) / 24;
+        p->any = false;
+        enum err_code rc = store_decisions(s, &q, add_pair, p, e);
+        if (rc)
+            return rc;
+        p->rounds[p->day] += p->any;
+    }
+    return ERR_OK;
+}
+
+/* Days are the clusters of the comparison: hours of one day are no independent proofs. */
+static void see_pairs(struct doctor *d, const struct paired *p)
+{
+    double diff[STAGE_DAYS];
+    size_t n = 0;
+    struct stats_interval in;
+    struct rng rng = rng_stream(1, "doctor");
+    for (int i = 0; i < STAGE_DAYS; i++)
+        if (p->rounds[i] >= 12 && p->rules[i] > 0)
+            diff[n++] = 100 * (p->ours[i] - p->rules[i]) / p->rules[i];
+    if (n < 3 || stats_bootstrap(diff, n, 1, 2000, 0.95, &rng, &in, NULL))
+        return;
+    const char *word = in.hi < 0 ? "fewer" : in.lo > 0 ? "more" : "neither fewer nor more";
+    doctor_note(d, DOCTOR_STAGE, DOCTOR_OK, NULL,
+                "Units are half of it: sluice evaluate --from-store --since 7d --target NAMESPACE/NAME sets cost and misses side by side.",
+                "asked for %s units than the rules beside it: %+.1f %% (95 %% interval %+.1f to %+.1f, %zu days)",
+                word, in.mean, in.lo, in.hi, n);
+}
+
 static void see_proof(struct doctor *d, const struct past_hours *p)
 {
-    static const char promote[] = "The daily report says what it would have cost and saved: sluice report --since 7d. Promote when it is a win, "
-                                  "and not before its reasons convince you.";
+    static const char promote[] = "Promote when the daily report is a win with no more misses, and its reasons convince you.";
     int stage = d->config->stage, before = stage - 1;
     double here = p->in[stage] / 24.0;
     if (stage > STAGE_OBSERVE) {
@@ -246,9 +300,21 @@ static void see_proof(struct doctor *d, const struct past_hours *p)
         doctor_note(d, DOCTOR_STAGE, DOCTOR_OK, NULL, NULL, "%.1f days in %s", here, run_stage_names[stage]);
 }
 
-void doctor_see_stage(struct doctor *d)
+static void see_record_of_stages(struct doctor *d, struct store *s)
 {
     struct past_hours p = {0};
+    struct paired pairs = {0};
+    struct err e;
+    if (count_hours(d, s, &p, &e) || pair_days(d, s, &pairs, &e)) {
+        doctor_note(d, DOCTOR_STAGE, DOCTOR_SKIP, NULL, NULL, "%s", e.msg);
+        return;
+    }
+    see_proof(d, &p);
+    see_pairs(d, &pairs);
+}
+
+void doctor_see_stage(struct doctor *d)
+{
     struct store *s;
     struct err e;
     char *path = store_path_default(d->config->state_dir);
@@ -263,10 +329,7 @@ void doctor_see_stage(struct doctor *d)
     } else if (store_open(&o, &s, &e)) {
         doctor_note(d, DOCTOR_STAGE, DOCTOR_SKIP, NULL, NULL, "the record cannot be read: %s", e.msg);
     } else {
-        if (count_hours(d, s, &p, &e))
-            doctor_note(d, DOCTOR_STAGE, DOCTOR_SKIP, NULL, NULL, "%s", e.msg);
-        else
-            see_proof(d, &p);
+        see_record_of_stages(d, s);
         store_close(s);
     }
     mem_free(path);

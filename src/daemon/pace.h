@@ -2,8 +2,8 @@
  *
  * Decisions, cooldowns, samples and stored times run on decision time; HTTP deadlines and the lease run on real
  * time.  In production both are the same.  A rehearsal or a soak test runs decision time `speed` times as fast, from
- * an epoch that all replicas and stand-ins of the rehearsal share (`epoch_us`, real = decision time there), so that
- * stamps made by others can be carried over with pace_from_real().
+ * an epoch that all replicas and the stand-in of the API server share (`epoch_us`, real = decision time there), so
+ * that its stamps are decision time too; Prometheus stamps samples in real time (collect.h carries them over).
  *
  * Decision time comes from the monotonic clock, re-anchored to the wall clock when the two disagree by more than a
  * second: a step of the wall clock becomes a jump of decision time that the caller is told about. */
