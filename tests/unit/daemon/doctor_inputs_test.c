@@ -184,8 +184,9 @@ static void record_days(struct clinic *c, const char *stage, int days, int days_
     assert_ok(store_config_id(s, "policy: hpa\n", now_us, &config, &e), &e);
     for (int h = 24 * days; h > 0; h--) {
         struct store_decision d = {.target_id = target, .config_id = config, .holder = "sluice-0", .stage = stage,
-                                   .policy = "mpc", .verdict = "pass", .why = "",
-                                   .time_us = now_us - 24 * US_PER_HOUR * days_ago - h * US_PER_HOUR + US_PER_MIN};
+                                   .policy = "mpc", .verdict = "pass", .why = "", .rule = "hpa", .rule_units = 10,
+                                   .executed = 8 + h % 2,
+                                   .time_us = now_us - 24 * US_PER_HOUR * days_ago - h * US_PER_HOUR + US_PER_S * 10};
         assert_ok(store_put_decision(s, &d, &id, &e), &e);
     }
     assert_ok(store_commit(s, &e), &e);
@@ -220,6 +221,7 @@ TEST(a_week_on_record_is_a_promotion_in_time)
     assert_verdict(&c, DOCTOR_STAGE, DOCTOR_OK);
     assert_said(&c.report, DOCTOR_STAGE, DOCTOR_OK, "8.0 days in observe came before single");
     assert_said(&c.report, DOCTOR_STORE_AND_FREEZE, DOCTOR_OK, "240 decisions on record");
+    assert_said(&c.report, DOCTOR_STAGE, DOCTOR_OK, "fewer units than the rules beside it: -15.0 %");
     clinic_visit(&c, "extended", "", NULL);
     assert_said(&c.report, DOCTOR_STAGE, DOCTOR_WARN, "early promotion: 2.0 days in single");
     clinic_end(&c);
