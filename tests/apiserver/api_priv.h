@@ -28,24 +28,24 @@
 #include "tests/apiserver/apiserver.h"
 
 /* ---- JSON (json.c) ---- */
-const cJSON *js_at(const cJSON *v, const char *path);          /* "spec.template.0.name"; NULL when absent */
-cJSON *js_at_mut(cJSON *v, const char *path);
-const char *js_str(const cJSON *v, const char *path);          /* NULL unless a string */
-const char *js_str_or(const cJSON *v, const char *path, const char *other);
-double js_num(const cJSON *v, const char *path, double absent);
-bool js_true(const cJSON *v, const char *path);
-cJSON *js_obj(cJSON *parent, const char *key);                 /* the object there, made when absent or of another type */
-cJSON *js_list(cJSON *parent, const char *key);
-void js_set(cJSON *obj, const char *key, cJSON *value);        /* replaces or adds; takes value */
-void js_set_str(cJSON *obj, const char *key, const char *s);
-void js_set_str_at(cJSON *v, const char *s);                    /* turns v itself into a string */
-void js_set_num(cJSON *obj, const char *key, double v);
-void js_drop(cJSON *obj, const char *key);
-void js_default(cJSON *obj, const char *key, cJSON *value);    /* takes value, drops it when the key is there */
-bool js_same(const cJSON *a, const cJSON *b);                  /* NULL only like NULL */
-char *js_text(const cJSON *v);                                 /* mem_free */
-void js_add_text(struct buf *out, const cJSON *v);
-void js_quote(struct buf *out, const char *s);
+const cJSON *api_js_at(const cJSON *v, const char *path);          /* "spec.template.0.name"; NULL when absent */
+cJSON *api_js_at_mut(cJSON *v, const char *path);
+const char *api_js_str(const cJSON *v, const char *path);          /* NULL unless a string */
+const char *api_js_str_or(const cJSON *v, const char *path, const char *other);
+double api_js_num(const cJSON *v, const char *path, double absent);
+bool api_js_true(const cJSON *v, const char *path);
+cJSON *api_js_obj(cJSON *parent, const char *key);                 /* the object there, made when absent or of another type */
+cJSON *api_js_list(cJSON *parent, const char *key);
+void api_js_set(cJSON *obj, const char *key, cJSON *value);        /* replaces or adds; takes value */
+void api_js_set_str(cJSON *obj, const char *key, const char *s);
+void api_js_set_str_at(cJSON *v, const char *s);                    /* turns v itself into a string */
+void api_js_set_num(cJSON *obj, const char *key, double v);
+void api_js_drop(cJSON *obj, const char *key);
+void api_js_default(cJSON *obj, const char *key, cJSON *value);    /* takes value, drops it when the key is there */
+bool api_js_same(const cJSON *a, const cJSON *b);                  /* NULL only like NULL */
+char *api_js_text(const cJSON *v);                                 /* mem_free */
+void api_js_add_text(struct buf *out, const cJSON *v);
+void api_js_quote(struct buf *out, const char *s);
 #define js_each(item, list) \
     for (cJSON *item = (list) ? (list)->child : NULL; item; item = item->next)
 
@@ -149,135 +149,140 @@ struct call {
     struct fault *fault;               /* what hits this request */
     struct server_reply *out;
 };
-const char *call_query(const struct call *c, const char *key);
-bool call_flag(const struct call *c, const char *key); /* "1", "true" */
-void call_run(struct call *c);                          /* locked; fills c->out */
-void call_parse_path(struct call *c);
-const char *call_time(struct apiserver *a, char out[32]);       /* server time, RFC 3339 seconds */
-const char *call_time_micro(struct apiserver *a, char out[40]);
-const char *time_text(int64_t us, char out[32]);
-int64_t time_parse(const char *s); /* -1 when it is none */
+const char *api_call_query(const struct call *c, const char *key);
+bool api_call_flag(const struct call *c, const char *key); /* "1", "true" */
+void api_call_run(struct call *c);                          /* locked; fills c->out */
+void api_call_parse_path(struct call *c);
+const char *api_call_time(struct apiserver *a, char out[32]);       /* server time, RFC 3339 seconds */
+const char *api_call_time_micro(struct apiserver *a, char out[40]);
+const char *api_time_text(int64_t us, char out[32]);
+int64_t api_time_parse(const char *s); /* -1 when it is none */
 
 /* ---- Status bodies (status.c): each fills c->out and returns false ---- */
-bool fail(struct call *c, int code, const char *reason, cJSON *details, const char *fmt, ...) PRINTF_LIKE(5, 6);
-bool fail_plain(struct call *c, int code, const char *text);
-cJSON *detail(const char *name, const char *group, const char *kind); /* NULL parts are left out */
-void detail_cause(cJSON *details, const char *reason, const char *message, const char *field);
-bool fail_not_found(struct call *c, const char *name);
-bool fail_bad(struct call *c, const char *fmt, ...) PRINTF_LIKE(2, 3);   /* 400 BadRequest */
-bool fail_conflict(struct call *c, const char *name);                   /* 409, modified meanwhile */
+bool api_fail(struct call *c, int code, const char *reason, cJSON *details, const char *fmt, ...) PRINTF_LIKE(5, 6);
+bool api_fail_plain(struct call *c, int code, const char *text);
+cJSON *api_detail(const char *name, const char *group, const char *kind); /* NULL parts are left out */
+void api_detail_cause(cJSON *details, const char *reason, const char *message, const char *field);
+bool api_fail_not_found(struct call *c, const char *name);
+bool api_fail_bad(struct call *c, const char *fmt, ...) PRINTF_LIKE(2, 3);   /* 400 BadRequest */
+bool api_fail_conflict(struct call *c, const char *name);                   /* 409, modified meanwhile */
 /* 422: causes are gathered, then sent.  `what` is the kind as messages name it: "Pod", "Scale.autoscaling". */
 struct causes {
     cJSON *list;
     struct buf text;
     int n;
 };
-void cause(struct causes *l, const char *reason, const char *field, const char *fmt, ...) PRINTF_LIKE(4, 5);
-bool causes_none(struct causes *l); /* true when empty; releases it then */
-bool fail_invalid(struct call *c, const char *kind, const char *group, const char *name, struct causes *l);
-void answer(struct call *c, int status, const cJSON *body);
-void answer_obj(struct call *c, int status, const struct shelf *s, const struct obj *o);
-void answer_success(struct call *c, int status, cJSON *details); /* Status Success; takes details */
+void api_cause(struct causes *l, const char *reason, const char *field, const char *fmt, ...) PRINTF_LIKE(4, 5);
+bool api_causes_none(struct causes *l); /* true when empty; releases it then */
+bool api_fail_invalid(struct call *c, const char *kind, const char *group, const char *name, struct causes *l);
+void api_answer(struct call *c, int status, const cJSON *body);
+void api_answer_obj(struct call *c, int status, const struct shelf *s, const struct obj *o);
+void api_answer_success(struct call *c, int status, cJSON *details); /* Status Success; takes details */
 #define INVALID "FieldValueInvalid"
 #define FORBIDDEN "FieldValueForbidden"
 #define REQUIRED "FieldValueRequired"
 
 /* ---- store (store.c) ---- */
-struct shelf *store_shelf(struct apiserver *a, const char *group, const char *version, const char *plural); /* served or not */
-struct shelf *store_kind(struct apiserver *a, const char *group, const char *version, const char *kind);
-struct shelf *store_core(struct apiserver *a, const char *plural); /* built-in, any group */
-struct shelf *store_add_shelf(struct apiserver *a, const struct kind *k, struct crd *crd);
-void store_drop_shelf(struct apiserver *a, struct shelf *s); /* with its objects */
-void store_fini(struct apiserver *a);
-struct obj *store_get(const struct shelf *s, const char *ns, const char *name);
-size_t store_lower(const struct shelf *s, const char *key); /* first with key >= */
+struct shelf *api_store_shelf(struct apiserver *a, const char *group, const char *version, const char *plural); /* served or not */
+struct shelf *api_store_kind(struct apiserver *a, const char *group, const char *version, const char *kind);
+struct shelf *api_store_core(struct apiserver *a, const char *plural); /* built-in, any group */
+struct shelf *api_store_add_shelf(struct apiserver *a, const struct kind *k, struct crd *crd);
+void api_store_drop_shelf(struct apiserver *a, struct shelf *s); /* with its objects */
+void api_store_fini(struct apiserver *a);
+struct obj *api_store_get(const struct shelf *s, const char *ns, const char *name);
+size_t api_store_lower(const struct shelf *s, const char *key); /* first with key >= */
 /* Object from JSON: sets the resource version to the next one.  The JSON is the caller's. */
-struct obj *store_put(struct apiserver *a, struct shelf *s, cJSON *json); /* creates or replaces, with event */
+struct obj *api_store_put(struct apiserver *a, struct shelf *s, cJSON *json); /* creates or replaces, with event */
 /* While store_bulk is on: JSON as text, with the version a->rv in it, and what it says. */
-void store_put_text(struct apiserver *a, struct shelf *s, const struct obj_facts *f, const char *json, size_t n);
-void store_delete(struct apiserver *a, struct shelf *s, struct obj *o, cJSON *last); /* last: final state, or NULL */
-void store_bulk(struct apiserver *a, bool on); /* many objects at once: sorted at the end, no events */
-void store_compact(struct apiserver *a, uint64_t rv);
-struct obj *obj_ref(struct obj *o);
-void obj_unref(struct obj *o);
-cJSON *obj_parse(const struct obj *o); /* a copy to change */
-void obj_add_json(struct buf *out, const struct shelf *s, const struct obj *o, bool with_kind);
-const char *obj_label(const struct obj *o, const char *key);
-const struct event *store_event(const struct shelf *s, size_t i);
-size_t store_after(const struct shelf *s, uint64_t rv); /* index of the first event past rv */
-void store_uid(struct apiserver *a, char out[37]);
-void store_suffix(struct apiserver *a, char out[6]);
+void api_store_put_text(struct apiserver *a, struct shelf *s, const struct obj_facts *f, const char *json, size_t n);
+void api_store_delete(struct apiserver *a, struct shelf *s, struct obj *o, cJSON *last); /* last: final state, or NULL */
+void api_store_bulk(struct apiserver *a, bool on); /* many objects at once: sorted at the end, no events */
+void api_store_compact(struct apiserver *a, uint64_t rv);
+struct obj *api_obj_ref(struct obj *o);
+void api_obj_unref(struct obj *o);
+cJSON *api_obj_parse(const struct obj *o); /* a copy to change */
+void api_obj_add_json(struct buf *out, const struct shelf *s, const struct obj *o, bool with_kind);
+const char *api_obj_label(const struct obj *o, const char *key);
+const struct event *api_store_event(const struct shelf *s, size_t i);
+size_t api_store_after(const struct shelf *s, uint64_t rv); /* index of the first event past rv */
+void api_store_uid(struct apiserver *a, char out[37]);
+void api_store_suffix(struct apiserver *a, char out[6]);
 
 /* ---- selectors (select.c) ---- */
 struct selector;
 /* false: c->out holds the error.  NULL for "everything". */
 bool api_selector_parse(struct call *c, struct selector **out);
-struct selector *selector_of_labels(const cJSON *label_selector, bool *ok); /* matchLabels, matchExpressions */
+struct selector *api_selector_of_labels(const cJSON *label_selector, bool *ok); /* matchLabels, matchExpressions */
 bool api_selector_matches(const struct selector *s, const struct obj *o); /* NULL: all */
-bool selector_has_fields(const struct selector *s);
+bool api_selector_has_fields(const struct selector *s);
 void api_selector_free(struct selector *s);
-void selector_text(struct buf *out, const cJSON *label_selector); /* "a=b,c in (d,e)" */
+void api_selector_text(struct buf *out, const cJSON *label_selector); /* "a=b,c in (d,e)" */
 
 /* ---- verbs ---- */
-void list_run(struct call *c);
-void list_gzip(struct server_reply *r);
-void watch_run(struct call *c);
-void watch_drop_shelf(struct apiserver *a, const struct shelf *s); /* its resource is gone */
-size_t watch_count(const struct apiserver *a);
-void watch_close_all(struct apiserver *a);
-void write_create(struct call *c);
-void write_update(struct call *c);
-void write_patch(struct call *c);
-void write_delete(struct call *c);
-void write_delete_collection(struct call *c);
+void api_list_run(struct call *c);
+void api_list_gzip(struct server_reply *r);
+void api_watch_run(struct call *c);
+void api_watch_drop_shelf(struct apiserver *a, const struct shelf *s); /* its resource is gone */
+size_t api_watch_count(const struct apiserver *a);
+void api_watch_close_all(struct apiserver *a);
+void api_write_create(struct call *c);
+void api_write_update(struct call *c);
+void api_write_patch(struct call *c);
+void api_write_delete(struct call *c);
+void api_write_delete_collection(struct call *c);
 /* Common end of updates: `json` replaces `old`; sub is "" or "status", "scale" ...  Takes json. */
-void write_commit(struct call *c, struct obj *old, cJSON *json, const char *sub, int status);
+void api_write_commit(struct call *c, struct obj *old, cJSON *json, const char *sub, int status);
 /* Parses the body; checks kind, version, namespace, name.  NULL: c->out holds the error. */
-cJSON *write_body(struct call *c);
-bool write_insert(struct call *c, struct shelf *s, cJSON *json); /* admission and creation of one object; fills c->out */
-void remove_obj(struct apiserver *a, struct shelf *s, struct obj *o); /* with what it owns, or later by controllers */
-bool patch_apply(struct call *c, const struct kind *k, cJSON *doc, cJSON **out); /* doc stays; false: c->out */
-bool patch_is_apply(const struct call *c);
-bool patch_decoded(struct call *c, const struct kind *k, const cJSON *now, bool scale);
+cJSON *api_write_body(struct call *c);
+bool api_write_insert(struct call *c, struct shelf *s, cJSON *json); /* admission and creation of one object; fills c->out */
+void api_remove_obj(struct apiserver *a, struct shelf *s, struct obj *o); /* with what it owns, or later by controllers */
+bool api_patch_apply(struct call *c, const struct kind *k, cJSON *doc, cJSON **out); /* doc stays; false: c->out */
+bool api_patch_is_apply(const struct call *c);
+bool api_patch_decoded(struct call *c, const struct shelf *s, cJSON *now, bool scale);
+/* Drops fields nobody knows (of what is checked: pod specs, custom resources); their first path into `out`, or "". */
+void api_field_unknown(const struct shelf *s, cJSON *json, char *out, size_t n);
 enum { BODY_BYTES_MAX = 3 << 20, ANNOTATION_BYTES_MAX = 256 << 10 };
 
 /* ---- kinds ---- */
-extern const struct kind kind_table[];
-extern const size_t n_kinds;
-void kind_defaults(struct apiserver *a, const struct kind *k, cJSON *json);
+extern const struct kind api_kind_table[];
+extern const size_t api_n_kinds;
+void api_kind_defaults(struct apiserver *a, const struct kind *k, cJSON *json);
+void api_kind_normal(const struct kind *k, cJSON *json); /* of an update */
 /* What Go's decoder would say about fields of the wrong type; "" when nothing. */
-void kind_decode(const struct kind *k, const cJSON *json, bool scale, char *out, size_t n);
-void kind_check(struct apiserver *a, const struct kind *k, const cJSON *was, const cJSON *json, struct causes *l);
-void pod_defaults(struct apiserver *a, cJSON *pod);
-void pod_template_defaults(cJSON *spec);
-void pod_check_create(const cJSON *pod, struct causes *l);
-void pod_check_update(cJSON *was, cJSON *now, struct causes *l);
-bool pod_admit(struct call *c, cJSON *pod); /* priority, quota */
-void pod_set_condition(struct apiserver *a, cJSON *pod, const char *type, const char *status, const char *reason, const char *message);
-void pod_bind(struct apiserver *a, cJSON *pod, const char *node);
-void pod_binding(struct call *c);
-void pod_eviction(struct call *c);
-void pod_resize(struct call *c);
-void pod_add_tolerations(cJSON *spec);
-int64_t quantity_milli(const char *text, bool *ok); /* "500m", "1Gi" in thousandths */
-void quantities_canonical(cJSON *map);
-void quantity_text(int64_t milli, char out[32]);
-int64_t js_quantity(const cJSON *v); /* milli, of a string or number; 0 when it is none */
-bool pod_ready(const cJSON *pod);
-void scale_run(struct call *c);
-void crd_created(struct apiserver *a, struct obj *o);
-void crd_changed(struct apiserver *a, struct obj *o);
-void crd_deleted(struct apiserver *a, const struct obj *o);
-void crd_tick(struct apiserver *a); /* serves what is due */
-void crd_serve_all(struct apiserver *a); /* now */
-void crd_free(struct crd *crd);
-void schema_apply(const cJSON *schema, cJSON *json, struct causes *l); /* defaults, prunes, checks */
-void discovery_run(struct call *c);
-void review_run(struct call *c);
+void api_kind_decode(const struct kind *k, const cJSON *json, bool scale, char *out, size_t n);
+void api_kind_check(struct apiserver *a, const struct kind *k, const cJSON *was, const cJSON *json, struct causes *l);
+void api_pod_defaults(struct apiserver *a, cJSON *pod);
+void api_pod_template_defaults(cJSON *spec);
+void api_pod_check_create(const cJSON *pod, struct causes *l);
+void api_pod_check_update(cJSON *was, cJSON *now, struct causes *l);
+bool api_pod_admit(struct call *c, cJSON *pod); /* priority, quota */
+void api_pod_set_condition(struct apiserver *a, cJSON *pod, const char *type, const char *status, const char *reason, const char *message);
+void api_pod_bind(struct apiserver *a, cJSON *pod, const char *node, bool topology); /* topology: the zone becomes a label */
+void api_pod_budget_status(struct apiserver *a, struct shelf *s, const struct obj *pdb);
+void api_pod_binding(struct call *c);
+void api_pod_eviction(struct call *c);
+void api_pod_resize(struct call *c);
+void api_pod_add_tolerations(cJSON *spec);
+int64_t api_quantity_milli(const char *text, bool *ok); /* "500m", "1Gi" in thousandths */
+void api_quantities_canonical(cJSON *map);
+void api_quantity_text(int64_t milli, char out[32]);
+int64_t api_js_quantity(const cJSON *v); /* milli, of a string or number; 0 when it is none */
+bool api_pod_ready(const cJSON *pod);
+void api_scale_run(struct call *c);
+void api_crd_created(struct apiserver *a, struct obj *o);
+void api_crd_changed(struct apiserver *a, struct obj *o);
+void api_crd_deleted(struct apiserver *a, const struct obj *o);
+void api_crd_tick(struct apiserver *a); /* serves what is due */
+void api_crd_serve_all(struct apiserver *a); /* now */
+void api_crd_free(struct crd *crd);
+bool api_schema_unknown(const cJSON *schema, const cJSON *json, char *out, size_t n); /* the first field not in it */
+void api_schema_apply(const cJSON *schema, cJSON *json, struct causes *l); /* defaults, prunes, checks */
+void api_discovery_run(struct call *c);
+void api_review_run(struct call *c);
 
 /* ---- authentication, authorization ---- */
-bool auth_user(struct call *c);  /* false: 401 sent */
-bool auth_allowed(struct call *c);  /* false: 403 sent */
+bool api_auth_user(struct call *c);  /* false: 401 sent */
+bool api_auth_allowed(struct call *c);  /* false: 403 sent */
 
 /* ---- faults, log ---- */
 struct fault {
@@ -289,17 +294,17 @@ struct fault {
     struct fault *next;
 };
 /* The first active fault of `kinds` (bits 1u << kind) that hits such a request; counts it. */
-struct fault *fault_pick(struct apiserver *a, const char *method, const char *target, const char *token, unsigned kinds);
-bool fault_before(struct call *c); /* true: answered, or put off */
-void fault_after(struct call *c);
-void fault_body(int status, bool plain, int retry_after_s, struct call *c);
-void fault_fini(struct apiserver *a);
-void control_http(struct call *c); /* /_test/... */
-void log_add(struct call *c);
-void log_fini(struct apiserver *a);
+struct fault *api_fault_pick(struct apiserver *a, const char *method, const char *target, const char *token, unsigned kinds);
+bool api_fault_before(struct call *c); /* true: answered, or put off */
+void api_fault_after(struct call *c);
+void api_fault_body(int status, bool plain, int retry_after_s, struct call *c);
+void api_fault_fini(struct apiserver *a);
+void api_control_http(struct call *c); /* /_test/... */
+void api_log_add(struct call *c);
+void api_log_fini(struct apiserver *a);
 
 /* ---- loading (load.c) ---- */
-cJSON *load_one(const char *text, size_t n); /* YAML or JSON, one document; NULL when it is neither */
+cJSON *api_load_one(const char *text, size_t n); /* YAML or JSON, one document; NULL when it is neither */
 
 /* ---- controllers (control.c: the thread; workload.c; node.c: scheduler; kubelet.c) ---- */
 enum timer_what { TIMER_START, TIMER_FINISH, TIMER_STOP };
@@ -323,25 +328,25 @@ struct control {
     struct node_info *node; /* of the last pass, sorted by name */
     size_t n_nodes;
     bool registry_was_down;
-    struct shelf *pods, *nodes, *deployments, *replicasets, *statefulsets;
+    struct shelf *pods, *nodes, *deployments, *replicasets, *statefulsets, *budgets;
 };
-void control_start(struct apiserver *a);
-void control_stop(struct apiserver *a);
-void control_event(struct apiserver *a, struct shelf *s, const struct event *e);
-void control_dirty(struct apiserver *a, struct shelf *s, const char *key, bool owner_gone);
-void control_timer(struct apiserver *a, int64_t in_us, enum timer_what what, const struct obj *pod); /* in server time */
+void api_control_start(struct apiserver *a);
+void api_control_stop(struct apiserver *a);
+void api_control_event(struct apiserver *a, struct shelf *s, const struct event *e);
+void api_control_dirty(struct apiserver *a, struct shelf *s, const char *key, bool owner_gone);
+void api_control_timer(struct apiserver *a, int64_t in_us, enum timer_what what, const struct obj *pod); /* in server time */
 /* Writes j over o when they differ; takes j. */
-void control_put(struct apiserver *a, struct shelf *s, const struct obj *o, cJSON *j);
-void control_delete_pod(struct apiserver *a, struct obj *pod); /* gracefully */
-struct obj *workload_owner(struct apiserver *a, const struct shelf *s, const struct obj *o); /* the owner of o in s, or NULL */
-void workload_reconcile(struct apiserver *a, struct shelf *s, const char *key);
-void workload_collect(struct apiserver *a, const char *owner_uid);
-void node_schedule(struct apiserver *a);
-void node_event(struct apiserver *a, struct obj *node);
-void node_free(struct control *k);
-void kubelet_event(struct apiserver *a, const struct event *e);
-void kubelet_timer(struct apiserver *a, const struct timer *t);
-void kubelet_registry_up(struct apiserver *a);
+void api_control_put(struct apiserver *a, struct shelf *s, const struct obj *o, cJSON *j);
+void api_control_delete_pod(struct apiserver *a, struct obj *pod); /* gracefully */
+struct obj *api_workload_owner(struct apiserver *a, const struct shelf *s, const struct obj *o); /* the owner of o in s, or NULL */
+void api_workload_reconcile(struct apiserver *a, struct shelf *s, const char *key);
+void api_workload_collect(struct apiserver *a, const char *owner_uid);
+void api_node_schedule(struct apiserver *a);
+void api_node_event(struct apiserver *a, struct obj *node);
+void api_node_free(struct control *k);
+void api_kubelet_event(struct apiserver *a, const struct event *e);
+void api_kubelet_timer(struct apiserver *a, const struct timer *t);
+void api_kubelet_registry_up(struct apiserver *a);
 #define TEST_ANNOTATION "test.sluice.dev/"
 
 struct token {

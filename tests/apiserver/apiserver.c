@@ -27,7 +27,7 @@ static void set_headers(struct call *c)
     if (r->n_headers <= 2 && !r->pull)
         server_reply_header(r, "Cache-Control", "no-cache, private");
     if (r->body.n == 0 && !r->pull && r->status == 0)
-        fail(c, 500, "InternalError", NULL, "Internal error occurred: nothing answered");
+        api_fail(c, 500, "InternalError", NULL, "Internal error occurred: nothing answered");
 }
 
 static void handler(void *ctx, const struct server_request *in, struct server_reply *out)
@@ -43,18 +43,18 @@ static void handler(void *ctx, const struct server_request *in, struct server_re
         snprintf(c.cert_user, sizeof c.cert_user, "%s", in->client_cn);
     api_lock(a);
     if (strncmp(in->path, "/_test/", 7) == 0) {
-        control_http(&c);
+        api_control_http(&c);
         api_unlock(a);
         return;
     }
-    call_run(&c);
+    api_call_run(&c);
     if (!out->later) {
         set_headers(&c);
-        log_add(&c);
+        api_log_add(&c);
     }
     api_unlock(a);
     if (!a->o.no_gzip && encoding && strstr(encoding, "gzip"))
-        list_gzip(out);
+        api_list_gzip(out);
 }
 
 static enum err_code listen_again(struct apiserver *a, struct err *e)
@@ -98,7 +98,7 @@ enum err_code apiserver_up(struct apiserver *a, bool lose_history, struct err *e
     api_lock(a);
     bool up = a->server != NULL;
     if (lose_history)
-        store_compact(a, a->rv);
+        api_store_compact(a, a->rv);
     api_unlock(a);
     return up ? ERR_OK : listen_again(a, e);
 }
@@ -159,9 +159,9 @@ static void init(struct apiserver *a)
     a->uids = rng_stream(a->o.seed, "uids");
     a->names = rng_stream(a->o.seed, "names");
     a->delays = rng_stream(a->o.seed, "delays");
-    for (size_t i = 0; i < n_kinds; i++) {
-        if (!(kind_table[i].flags & KIND_LATER) || a->o.metrics_api)
-            store_add_shelf(a, &kind_table[i], NULL);
+    for (size_t i = 0; i < api_n_kinds; i++) {
+        if (!(api_kind_table[i].flags & KIND_LATER) || a->o.metrics_api)
+            api_store_add_shelf(a, &api_kind_table[i], NULL);
     }
     apiserver_token(a, APISERVER_ADMIN_TOKEN, "kubernetes-admin", &(struct apiserver_rule){"*", "*", "*", NULL}, 1);
     apiserver_token(a, APISERVER_READER_TOKEN, "reader", &(struct apiserver_rule){"get,list,watch", "*", "*", NULL}, 1);
@@ -173,7 +173,7 @@ enum err_code apiserver_start(const struct apiserver_opts *o, struct apiserver *
     struct apiserver *a = mem_zero(1, sizeof *a);
     set_opts(a, o);
     init(a);
-    control_start(a);
+    api_control_start(a);
     enum err_code rc = listen_again(a, e);
     if (rc) {
         apiserver_free(a);
@@ -199,7 +199,7 @@ void apiserver_free(struct apiserver *a)
     if (!a)
         return;
     apiserver_down(a);
-    control_stop(a);
+    api_control_stop(a);
     for (struct token *t = a->tokens; t;) {
         struct token *next = t->next;
         rules_free(t);
@@ -209,8 +209,8 @@ void apiserver_free(struct apiserver *a)
         t = next;
     }
     apiserver_clear(a, 0);
-    log_fini(a);
-    store_fini(a);
+    api_log_fini(a);
+    api_store_fini(a);
     for (size_t i = 0; i < ARRAY_LEN(a->text); i++)
         mem_free(a->text[i]);
     pthread_cond_destroy(&a->changed);

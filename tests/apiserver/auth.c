@@ -57,10 +57,10 @@ static const struct token *find_user(struct apiserver *a, const char *user)
 
 static bool unauthorized(struct call *c)
 {
-    return fail(c, 401, "Unauthorized", NULL, "Unauthorized");
+    return api_fail(c, 401, "Unauthorized", NULL, "Unauthorized");
 }
 
-bool auth_user(struct call *c)
+bool api_auth_user(struct call *c)
 {
     if (c->token) {
         c->who = find_token(c->a, c->token);
@@ -134,10 +134,10 @@ static bool resource_in(const cJSON *list, const char *resource)
 
 static bool role_allows(const cJSON *role, const struct ask *q)
 {
-    js_each(r, js_at(role, "rules"))
+    js_each(r, api_js_at(role, "rules"))
     {
-        if (in_list(js_at(r, "verbs"), q->verb, false) && in_list(js_at(r, "apiGroups"), q->group, false) &&
-            resource_in(js_at(r, "resources"), q->resource) && in_list(js_at(r, "resourceNames"), q->name, true))
+        if (in_list(api_js_at(r, "verbs"), q->verb, false) && in_list(api_js_at(r, "apiGroups"), q->group, false) &&
+            resource_in(api_js_at(r, "resources"), q->resource) && in_list(api_js_at(r, "resourceNames"), q->name, true))
             return true;
     }
     return false;
@@ -145,11 +145,11 @@ static bool role_allows(const cJSON *role, const struct ask *q)
 
 static bool is_subject(const cJSON *binding, const char *user)
 {
-    js_each(s, js_at(binding, "subjects"))
+    js_each(s, api_js_at(binding, "subjects"))
     {
-        const char *kind = js_str_or(s, "kind", ""), *name = js_str_or(s, "name", "");
+        const char *kind = api_js_str_or(s, "kind", ""), *name = api_js_str_or(s, "name", "");
         char sa[320];
-        snprintf(sa, sizeof sa, "system:serviceaccount:%.120s:%.120s", js_str_or(s, "namespace", ""), name);
+        snprintf(sa, sizeof sa, "system:serviceaccount:%.120s:%.120s", api_js_str_or(s, "namespace", ""), name);
         bool sas = strcmp(kind, "Group") == 0 && strncmp(user, "system:serviceaccount:", 22) == 0 &&
                    strcmp(name, "system:serviceaccounts") == 0;
         bool all = strcmp(kind, "Group") == 0 && strcmp(name, "system:authenticated") == 0;
@@ -161,10 +161,10 @@ static bool is_subject(const cJSON *binding, const char *user)
 
 static bool bound_role_allows(struct apiserver *a, const cJSON *binding, const char *ns, const struct ask *q)
 {
-    bool cluster = strcmp(js_str_or(binding, "roleRef.kind", ""), "ClusterRole") == 0;
-    const struct obj *o = store_get(store_core(a, cluster ? "clusterroles" : "roles"), cluster ? NULL : ns,
-                                    js_str_or(binding, "roleRef.name", ""));
-    cJSON *role = o ? obj_parse(o) : NULL;
+    bool cluster = strcmp(api_js_str_or(binding, "roleRef.kind", ""), "ClusterRole") == 0;
+    const struct obj *o = api_store_get(api_store_core(a, cluster ? "clusterroles" : "roles"), cluster ? NULL : ns,
+                                    api_js_str_or(binding, "roleRef.name", ""));
+    cJSON *role = o ? api_obj_parse(o) : NULL;
     bool ok = role && role_allows(role, q);
     cJSON_Delete(role);
     return ok;
@@ -174,11 +174,11 @@ static bool rbac_allows(struct apiserver *a, const char *user, const struct ask 
 {
     static const char *const kind[] = {"clusterrolebindings", "rolebindings"};
     for (size_t k = 0; k < ARRAY_LEN(kind); k++) {
-        const struct shelf *s = store_core(a, kind[k]);
+        const struct shelf *s = api_store_core(a, kind[k]);
         for (size_t i = 0; i < s->n; i++) {
             if (k == 1 && strcmp(s->v[i]->ns, q->ns) != 0)
                 continue;
-            cJSON *b = obj_parse(s->v[i]);
+            cJSON *b = api_obj_parse(s->v[i]);
             bool ok = is_subject(b, user) && bound_role_allows(a, b, s->v[i]->ns, q);
             cJSON_Delete(b);
             if (ok)
@@ -207,11 +207,11 @@ static bool path_allowed(struct call *c)
     }
     if (strcmp(c->user, "system:anonymous") != 0)
         return true;
-    return fail(c, 403, "Forbidden", cJSON_CreateObject(), "forbidden: User \"%s\" cannot %s path \"%s\"", c->user,
+    return api_fail(c, 403, "Forbidden", cJSON_CreateObject(), "forbidden: User \"%s\" cannot %s path \"%s\"", c->user,
                 strcmp(c->method, "GET") == 0 ? "get" : c->verb, c->path);
 }
 
-bool auth_allowed(struct call *c)
+bool api_auth_allowed(struct call *c)
 {
     if (!c->is_resource)
         return path_allowed(c);
@@ -230,7 +230,7 @@ bool auth_allowed(struct call *c)
     char name[280] = "";
     if (*c->name)
         snprintf(name, sizeof name, " \"%s\"", c->name);
-    return fail(c, 403, "Forbidden", detail(c->name, c->group, c->resource),
+    return api_fail(c, 403, "Forbidden", api_detail(c->name, c->group, c->resource),
                 "%s%s is forbidden: User \"%s\" cannot %s resource \"%s\" in API group \"%s\" %s", of, name, c->user, c->verb,
                 resource, c->group, where);
 }
@@ -240,26 +240,26 @@ bool auth_allowed(struct call *c)
 static bool attributes_allowed(struct call *c, const cJSON *at)
 {
     char resource[192];
-    const char *sub = js_str_or(at, "subresource", "");
-    snprintf(resource, sizeof resource, "%.96s%s%.64s", js_str_or(at, "resource", ""), *sub ? "/" : "", sub);
-    struct ask q = {js_str_or(at, "verb", ""), js_str_or(at, "group", ""), resource, js_str_or(at, "namespace", ""),
-                    js_str_or(at, "name", "")};
+    const char *sub = api_js_str_or(at, "subresource", "");
+    snprintf(resource, sizeof resource, "%.96s%s%.64s", api_js_str_or(at, "resource", ""), *sub ? "/" : "", sub);
+    struct ask q = {api_js_str_or(at, "verb", ""), api_js_str_or(at, "group", ""), resource, api_js_str_or(at, "namespace", ""),
+                    api_js_str_or(at, "name", "")};
     return c->inside || allowed(c, &q);
 }
 
 static void review_access(struct call *c, cJSON *j)
 {
-    bool ok = attributes_allowed(c, js_at(j, "spec.resourceAttributes"));
+    bool ok = attributes_allowed(c, api_js_at(j, "spec.resourceAttributes"));
     cJSON *status = cJSON_CreateObject();
-    js_set(status, "allowed", cJSON_CreateBool(ok));
+    api_js_set(status, "allowed", cJSON_CreateBool(ok));
     if (ok)
-        js_set_str(status, "reason", "RBAC: allowed by ClusterRoleBinding \"test\" of ClusterRole \"test\" to User");
-    js_set(j, "status", status);
+        api_js_set_str(status, "reason", "RBAC: allowed by ClusterRoleBinding \"test\" of ClusterRole \"test\" to User");
+    api_js_set(j, "status", status);
 }
 
 static void add_words(cJSON *rule, const char *key, const char *list)
 {
-    cJSON *a = js_list(rule, key);
+    cJSON *a = api_js_list(rule, key);
     for (const char *p = list ? list : "";;) {
         size_t n = strcspn(p, ",");
         char one[96];
@@ -273,16 +273,16 @@ static void add_words(cJSON *rule, const char *key, const char *list)
 
 static void add_role_rules(struct call *c, cJSON *rules, const char *bindings, const char *ns)
 {
-    const struct shelf *s = store_core(c->a, bindings);
+    const struct shelf *s = api_store_core(c->a, bindings);
     for (size_t i = 0; i < s->n; i++) {
         if (*s->v[i]->ns && strcmp(s->v[i]->ns, ns) != 0)
             continue;
-        cJSON *b = obj_parse(s->v[i]);
-        bool cluster = strcmp(js_str_or(b, "roleRef.kind", ""), "ClusterRole") == 0;
-        const struct obj *o = store_get(store_core(c->a, cluster ? "clusterroles" : "roles"), cluster ? NULL : s->v[i]->ns,
-                                        js_str_or(b, "roleRef.name", ""));
-        cJSON *role = o && is_subject(b, c->user) ? obj_parse(o) : NULL;
-        js_each(r, js_at(role, "rules"))
+        cJSON *b = api_obj_parse(s->v[i]);
+        bool cluster = strcmp(api_js_str_or(b, "roleRef.kind", ""), "ClusterRole") == 0;
+        const struct obj *o = api_store_get(api_store_core(c->a, cluster ? "clusterroles" : "roles"), cluster ? NULL : s->v[i]->ns,
+                                        api_js_str_or(b, "roleRef.name", ""));
+        cJSON *role = o && is_subject(b, c->user) ? api_obj_parse(o) : NULL;
+        js_each(r, api_js_at(role, "rules"))
             cJSON_AddItemToArray(rules, cJSON_Duplicate(r, true));
         cJSON_Delete(role);
         cJSON_Delete(b);
@@ -291,10 +291,10 @@ static void add_role_rules(struct call *c, cJSON *rules, const char *bindings, c
 
 static void review_rules(struct call *c, cJSON *j)
 {
-    cJSON *status = js_obj(j, "status"), *rules = js_list(status, "resourceRules");
-    const char *ns = js_str_or(j, "spec.namespace", "");
-    js_list(status, "nonResourceRules");
-    js_set(status, "incomplete", cJSON_CreateBool(false));
+    cJSON *status = api_js_obj(j, "status"), *rules = api_js_list(status, "resourceRules");
+    const char *ns = api_js_str_or(j, "spec.namespace", "");
+    api_js_list(status, "nonResourceRules");
+    api_js_set(status, "incomplete", cJSON_CreateBool(false));
     for (size_t i = 0; c->who && i < c->who->n_rules; i++) {
         const struct apiserver_rule *r = &c->who->rules[i];
         if (r->namespaces && !in_csv(r->namespaces, ns))
@@ -318,7 +318,7 @@ static void review_rules(struct call *c, cJSON *j)
 
 static void add_groups(cJSON *user, const char *name)
 {
-    cJSON *groups = js_list(user, "groups");
+    cJSON *groups = api_js_list(user, "groups");
     if (strncmp(name, "system:serviceaccount:", 22) == 0) {
         char one[160];
         const char *ns = name + 22;
@@ -331,32 +331,32 @@ static void add_groups(cJSON *user, const char *name)
 
 static void review_token(struct call *c, cJSON *j)
 {
-    const struct token *t = find_token(c->a, js_str_or(j, "spec.token", ""));
-    cJSON *status = js_obj(j, "status");
+    const struct token *t = find_token(c->a, api_js_str_or(j, "spec.token", ""));
+    cJSON *status = api_js_obj(j, "status");
     if (!t) {
-        js_set_str(status, "error", "[invalid bearer token, token lookup failed]");
-        js_obj(status, "user");
+        api_js_set_str(status, "error", "[invalid bearer token, token lookup failed]");
+        api_js_obj(status, "user");
         return;
     }
-    js_set(status, "authenticated", cJSON_CreateBool(true));
-    js_set_str(js_obj(status, "user"), "username", t->user);
-    add_groups(js_obj(status, "user"), t->user);
-    cJSON_AddItemToArray(js_list(status, "audiences"), cJSON_CreateString("https://kubernetes.default.svc.cluster.local"));
+    api_js_set(status, "authenticated", cJSON_CreateBool(true));
+    api_js_set_str(api_js_obj(status, "user"), "username", t->user);
+    add_groups(api_js_obj(status, "user"), t->user);
+    cJSON_AddItemToArray(api_js_list(status, "audiences"), cJSON_CreateString("https://kubernetes.default.svc.cluster.local"));
 }
 
 /* POST serviceaccounts/X/token: a token that works from now on; expiry is left to apiserver_revoke. */
 static void token_request(struct call *c, cJSON *j)
 {
-    double seconds = js_num(j, "spec.expirationSeconds", 3600);
+    double seconds = api_js_num(j, "spec.expirationSeconds", 3600);
     struct causes l = {0};
     if (seconds < 600) {
-        cause(&l, INVALID, "spec.expirationSeconds", "Invalid value: %d: may not specify a duration less than 10 minutes", (int)seconds);
-        fail_invalid(c, "TokenRequest", "authentication.k8s.io", "", &l);
+        api_cause(&l, INVALID, "spec.expirationSeconds", "Invalid value: %d: may not specify a duration less than 10 minutes", (int)seconds);
+        api_fail_invalid(c, "TokenRequest", "authentication.k8s.io", "", &l);
         return;
     }
     struct token *t = mem_zero(1, sizeof *t);
     char text[400], uid[37];
-    store_uid(c->a, uid);
+    api_store_uid(c->a, uid);
     snprintf(text, sizeof text, "sa-token-%s", uid);
     t->token = mem_strdup(text);
     snprintf(text, sizeof text, "system:serviceaccount:%s:%s", c->ns, c->name);
@@ -364,28 +364,28 @@ static void token_request(struct call *c, cJSON *j)
     t->rules = mem_zero(1, sizeof *t->rules);
     t->next = c->a->tokens;
     c->a->tokens = t;
-    js_set_str(j, "kind", "TokenRequest");
-    js_set_str(j, "apiVersion", "authentication.k8s.io/v1");
-    cJSON *m = js_obj(j, "metadata"), *spec = js_obj(j, "spec"), *status = js_obj(j, "status");
-    js_set_str(m, "name", c->name);
-    js_set_str(m, "namespace", c->ns);
-    js_set_str(m, "creationTimestamp", call_time(c->a, text));
-    if (!js_at(spec, "audiences"))
-        cJSON_AddItemToArray(js_list(spec, "audiences"), cJSON_CreateString("https://kubernetes.default.svc.cluster.local"));
-    js_set_num(spec, "expirationSeconds", seconds);
-    js_default(spec, "boundObjectRef", cJSON_CreateNull());
-    js_set_str(status, "token", t->token);
-    js_set_str(status, "expirationTimestamp", time_text(api_now_us(c->a) + (int64_t)(seconds * 1e6), text));
-    answer(c, 201, j);
+    api_js_set_str(j, "kind", "TokenRequest");
+    api_js_set_str(j, "apiVersion", "authentication.k8s.io/v1");
+    cJSON *m = api_js_obj(j, "metadata"), *spec = api_js_obj(j, "spec"), *status = api_js_obj(j, "status");
+    api_js_set_str(m, "name", c->name);
+    api_js_set_str(m, "namespace", c->ns);
+    api_js_set_str(m, "creationTimestamp", api_call_time(c->a, text));
+    if (!api_js_at(spec, "audiences"))
+        cJSON_AddItemToArray(api_js_list(spec, "audiences"), cJSON_CreateString("https://kubernetes.default.svc.cluster.local"));
+    api_js_set_num(spec, "expirationSeconds", seconds);
+    api_js_default(spec, "boundObjectRef", cJSON_CreateNull());
+    api_js_set_str(status, "token", t->token);
+    api_js_set_str(status, "expirationTimestamp", api_time_text(api_now_us(c->a) + (int64_t)(seconds * 1e6), text));
+    api_answer(c, 201, j);
 }
 
-void review_run(struct call *c)
+void api_review_run(struct call *c)
 {
     cJSON *j = cJSON_ParseWithLength(c->body, c->n_body);
     const char *plural = c->shelf->kind->plural;
     if (!cJSON_IsObject(j)) {
         cJSON_Delete(j);
-        fail_bad(c, "the object provided is unrecognized (must be of type %s)", c->shelf->kind->name);
+        api_fail_bad(c, "the object provided is unrecognized (must be of type %s)", c->shelf->kind->name);
         return;
     }
     if (strcmp(plural, "serviceaccounts") == 0) {
@@ -393,7 +393,7 @@ void review_run(struct call *c)
         cJSON_Delete(j);
         return;
     }
-    js_default(j, "metadata", cJSON_CreateObject());
+    api_js_default(j, "metadata", cJSON_CreateObject());
     if (strcmp(plural, "selfsubjectaccessreviews") == 0 || strcmp(plural, "subjectaccessreviews") == 0)
         review_access(c, j);
     else if (strcmp(plural, "selfsubjectrulesreviews") == 0)
@@ -401,7 +401,7 @@ void review_run(struct call *c)
     else if (strcmp(plural, "tokenreviews") == 0)
         review_token(c, j);
     else
-        js_set_str(js_obj(js_obj(j, "status"), "userInfo"), "username", c->user ? c->user : "kubernetes-admin");
-    answer(c, 201, j);
+        api_js_set_str(api_js_obj(api_js_obj(j, "status"), "userInfo"), "username", c->user ? c->user : "kubernetes-admin");
+    api_answer(c, 201, j);
     cJSON_Delete(j);
 }

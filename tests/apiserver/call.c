@@ -14,7 +14,7 @@ int64_t api_now_us(const struct apiserver *a)
     return a->o.time_origin_us + (int64_t)(real * a->o.time_scale);
 }
 
-const char *time_text(int64_t us, char out[32])
+const char *api_time_text(int64_t us, char out[32])
 {
     time_t t = (time_t)(us / US_PER_S);
     struct tm tm;
@@ -23,12 +23,12 @@ const char *time_text(int64_t us, char out[32])
     return out;
 }
 
-const char *call_time(struct apiserver *a, char out[32])
+const char *api_call_time(struct apiserver *a, char out[32])
 {
-    return time_text(api_now_us(a), out);
+    return api_time_text(api_now_us(a), out);
 }
 
-int64_t time_parse(const char *s)
+int64_t api_time_parse(const char *s)
 {
     struct tm tm = {0};
     const char *rest = strptime(s, "%Y-%m-%dT%H:%M:%S", &tm);
@@ -45,7 +45,7 @@ int64_t time_parse(const char *s)
 
 /* ---- parameters ---- */
 
-const char *call_query(const struct call *c, const char *key)
+const char *api_call_query(const struct call *c, const char *key)
 {
     if (c->http)
         return server_query(c->http, key);
@@ -56,9 +56,9 @@ const char *call_query(const struct call *c, const char *key)
     return NULL;
 }
 
-bool call_flag(const struct call *c, const char *key)
+bool api_call_flag(const struct call *c, const char *key)
 {
-    const char *v = call_query(c, key);
+    const char *v = api_call_query(c, key);
     return v && (strcmp(v, "1") == 0 || strcmp(v, "true") == 0 || strcmp(v, "True") == 0);
 }
 
@@ -101,11 +101,11 @@ static void set_verb(struct call *c)
         if (strcmp(c->method, table[i].method) == 0)
             SET(verb, *c->name ? table[i].one : table[i].all);
     }
-    if (strcmp(c->verb, "list") == 0 && call_flag(c, "watch"))
+    if (strcmp(c->verb, "list") == 0 && api_call_flag(c, "watch"))
         SET(verb, "watch");
 }
 
-void call_parse_path(struct call *c)
+void api_call_parse_path(struct call *c)
 {
     char part[PARTS_MAX][PART_MAX];
     int n = split(c->path, part), at = 0;
@@ -131,7 +131,7 @@ void call_parse_path(struct call *c)
         c->sub[0] = '\0';
     if (n > at + 3)
         c->verb[0] = '\0'; /* proxies and the like */
-    c->shelf = store_shelf(c->a, c->group, c->version, c->resource);
+    c->shelf = api_store_shelf(c->a, c->group, c->version, c->resource);
     if (c->shelf && !c->shelf->served)
         c->shelf = NULL;
 }
@@ -140,24 +140,24 @@ void call_parse_path(struct call *c)
 
 static void not_allowed(struct call *c)
 {
-    fail(c, 405, "MethodNotAllowed", cJSON_CreateObject(), "the server does not allow this method on the requested resource");
+    api_fail(c, 405, "MethodNotAllowed", cJSON_CreateObject(), "the server does not allow this method on the requested resource");
 }
 
 static void get(struct call *c)
 {
-    struct obj *o = store_get(c->shelf, c->ns, c->name);
+    struct obj *o = api_store_get(c->shelf, c->ns, c->name);
     if (!o) {
-        fail_not_found(c, c->name);
+        api_fail_not_found(c, c->name);
     } else if (c->accept && strstr(c->accept, "as=PartialObjectMetadata;")) {
-        cJSON *j = obj_parse(o), *p = cJSON_CreateObject();
-        js_set_str(p, "kind", "PartialObjectMetadata");
-        js_set_str(p, "apiVersion", "meta.k8s.io/v1");
-        js_set(p, "metadata", cJSON_Duplicate(js_at(j, "metadata"), true));
-        answer(c, 200, p);
+        cJSON *j = api_obj_parse(o), *p = cJSON_CreateObject();
+        api_js_set_str(p, "kind", "PartialObjectMetadata");
+        api_js_set_str(p, "apiVersion", "meta.k8s.io/v1");
+        api_js_set(p, "metadata", cJSON_Duplicate(api_js_at(j, "metadata"), true));
+        api_answer(c, 200, p);
         cJSON_Delete(p);
         cJSON_Delete(j);
     } else {
-        answer_obj(c, 200, c->shelf, o);
+        api_answer_obj(c, 200, c->shelf, o);
     }
 }
 
@@ -169,23 +169,23 @@ static void subresource(struct call *c)
         if (strcmp(c->verb, "get") == 0)
             get(c);
         else if (strcmp(c->verb, "update") == 0)
-            write_update(c);
+            api_write_update(c);
         else if (strcmp(c->verb, "patch") == 0)
-            write_patch(c);
+            api_write_patch(c);
         else
             not_allowed(c);
     } else if (strcmp(c->sub, "scale") == 0 && (k->flags & KIND_SCALE)) {
-        scale_run(c);
+        api_scale_run(c);
     } else if (pod && strcmp(c->sub, "binding") == 0 && post) {
-        pod_binding(c);
+        api_pod_binding(c);
     } else if (pod && strcmp(c->sub, "eviction") == 0 && post) {
-        pod_eviction(c);
+        api_pod_eviction(c);
     } else if (pod && strcmp(c->sub, "resize") == 0) {
-        pod_resize(c);
+        api_pod_resize(c);
     } else if (strcmp(k->plural, "serviceaccounts") == 0 && strcmp(c->sub, "token") == 0 && post) {
-        review_run(c);
+        api_review_run(c);
     } else {
-        fail_plain(c, 404, "404 page not found\n");
+        api_fail_plain(c, 404, "404 page not found\n");
     }
 }
 
@@ -199,25 +199,25 @@ static void dispatch(struct call *c)
         if (strcmp(c->verb, "create") != 0 || *c->name)
             not_allowed(c);
         else if (strcmp(k->plural, "bindings") == 0)
-            pod_binding(c);
+            api_pod_binding(c);
         else
-            review_run(c);
+            api_review_run(c);
     } else if (strcmp(c->verb, "get") == 0 && !many) {
         get(c);
     } else if (strcmp(c->verb, "list") == 0) {
-        list_run(c);
+        api_list_run(c);
     } else if (strcmp(c->verb, "watch") == 0) {
-        watch_run(c);
+        api_watch_run(c);
     } else if (strcmp(c->verb, "create") == 0 && !*c->name && !many) {
-        write_create(c);
+        api_write_create(c);
     } else if (strcmp(c->verb, "update") == 0 && *c->name && !many) {
-        write_update(c);
+        api_write_update(c);
     } else if (strcmp(c->verb, "patch") == 0 && *c->name && !many) {
-        write_patch(c);
+        api_write_patch(c);
     } else if (strcmp(c->verb, "delete") == 0 && !many) {
-        write_delete(c);
+        api_write_delete(c);
     } else if (strcmp(c->verb, "deletecollection") == 0 && !many && !(k->flags & KIND_NO_COLLECTION)) {
-        write_delete_collection(c);
+        api_write_delete_collection(c);
     } else {
         not_allowed(c);
     }
@@ -228,9 +228,9 @@ static bool absent_backend(struct call *c)
 {
     char name[112];
     snprintf(name, sizeof name, "%s.%s", c->version, c->group);
-    const struct obj *o = *c->group ? store_get(store_core(c->a, "apiservices"), NULL, name) : NULL;
-    cJSON *j = o ? obj_parse(o) : NULL;
-    bool absent = js_at(j, "spec.service") != NULL;
+    const struct obj *o = *c->group ? api_store_get(api_store_core(c->a, "apiservices"), NULL, name) : NULL;
+    cJSON *j = o ? api_obj_parse(o) : NULL;
+    bool absent = api_js_at(j, "spec.service") != NULL;
     cJSON_Delete(j);
     return absent;
 }
@@ -239,35 +239,35 @@ static void run_resource(struct call *c)
 {
     if (!c->shelf) {
         if (absent_backend(c))
-            fail_plain(c, 503, "service unavailable\n");
+            api_fail_plain(c, 503, "service unavailable\n");
         else
-            fail_plain(c, 404, "404 page not found\n");
+            api_fail_plain(c, 404, "404 page not found\n");
         return;
     }
-    const char *dry = call_query(c, "dryRun");
+    const char *dry = api_call_query(c, "dryRun");
     c->dry_run = dry && strcmp(dry, "All") == 0;
     if (c->n_body > BODY_BYTES_MAX) {
         server_reply_header(c->out, "Connection", "close");
-        fail(c, 413, "RequestEntityTooLarge", NULL, "Request entity too large: limit is %d", BODY_BYTES_MAX);
+        api_fail(c, 413, "RequestEntityTooLarge", NULL, "Request entity too large: limit is %d", BODY_BYTES_MAX);
         return;
     }
     dispatch(c);
 }
 
-void call_run(struct call *c)
+void api_call_run(struct call *c)
 {
-    crd_tick(c->a);
-    call_parse_path(c);
-    if (!c->inside && !auth_user(c))
+    api_crd_tick(c->a);
+    api_call_parse_path(c);
+    if (!c->inside && !api_auth_user(c))
         return;
-    if (!c->inside && fault_before(c))
+    if (!c->inside && api_fault_before(c))
         return;
-    if (!c->inside && !auth_allowed(c))
+    if (!c->inside && !api_auth_allowed(c))
         return;
     if (c->is_resource)
         run_resource(c);
     else
-        discovery_run(c);
+        api_discovery_run(c);
     if (!c->inside)
-        fault_after(c);
+        api_fault_after(c);
 }

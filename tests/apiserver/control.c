@@ -10,7 +10,7 @@
 
 /* ---- queues ---- */
 
-void control_dirty(struct apiserver *a, struct shelf *s, const char *key, bool owner_gone)
+void api_control_dirty(struct apiserver *a, struct shelf *s, const char *key, bool owner_gone)
 {
     struct control *k = a->control;
     for (size_t i = k->n_dirty, back = 0; i > 0 && back < 64; i--, back++) {
@@ -38,7 +38,7 @@ static void swap(struct timer *x, struct timer *y)
     *y = t;
 }
 
-void control_timer(struct apiserver *a, int64_t in_us, enum timer_what what, const struct obj *pod)
+void api_control_timer(struct apiserver *a, int64_t in_us, enum timer_what what, const struct obj *pod)
 {
     struct control *k = a->control;
     if (k->n_timers == k->size_timers) {
@@ -71,57 +71,61 @@ static struct timer pop_timer(struct control *k)
 
 /* ---- events ---- */
 
-void control_event(struct apiserver *a, struct shelf *s, const struct event *e)
+void api_control_event(struct apiserver *a, struct shelf *s, const struct event *e)
 {
     struct control *k = a->control;
     if (!k)
         return;
     if (s == k->deployments || s == k->replicasets || s == k->statefulsets) {
         if (e->type == EVENT_DELETED && !a->orphan)
-            control_dirty(a, s, e->now->uid, true);
+            api_control_dirty(a, s, e->now->uid, true);
         if (e->type != EVENT_DELETED)
-            control_dirty(a, s, e->now->key, false);
+            api_control_dirty(a, s, e->now->key, false);
     }
     if (s == k->replicasets && *e->now->owner) {
-        struct obj *d = workload_owner(a, k->deployments, e->now);
+        struct obj *d = api_workload_owner(a, k->deployments, e->now);
         if (d)
-            control_dirty(a, k->deployments, d->key, false);
+            api_control_dirty(a, k->deployments, d->key, false);
     }
     if (s == k->nodes) {
         k->schedule = true;
         if (e->type != EVENT_DELETED)
-            node_event(a, e->now);
+            api_node_event(a, e->now);
     }
     if (s == k->pods) {
-        struct obj *rs = workload_owner(a, k->replicasets, e->now), *ss = rs ? NULL : workload_owner(a, k->statefulsets, e->now);
+        struct obj *rs = api_workload_owner(a, k->replicasets, e->now), *ss = rs ? NULL : api_workload_owner(a, k->statefulsets, e->now);
         if (rs || ss)
-            control_dirty(a, rs ? k->replicasets : k->statefulsets, rs ? rs->key : ss->key, false);
-        kubelet_event(a, e);
+            api_control_dirty(a, rs ? k->replicasets : k->statefulsets, rs ? rs->key : ss->key, false);
+        api_kubelet_event(a, e);
+    }
+    for (size_t i = 0; (s == k->pods || s == k->budgets) && i < k->budgets->n; i++) {
+        if (strcmp(k->budgets->v[i]->ns, e->now->ns) == 0)
+            api_control_dirty(a, k->budgets, k->budgets->v[i]->key, false);
     }
 }
 
-void control_put(struct apiserver *a, struct shelf *s, const struct obj *o, cJSON *j)
+void api_control_put(struct apiserver *a, struct shelf *s, const struct obj *o, cJSON *j)
 {
-    cJSON *was = obj_parse(o);
-    if (!js_same(was, j))
-        store_put(a, s, j);
+    cJSON *was = api_obj_parse(o);
+    if (!api_js_same(was, j))
+        api_store_put(a, s, j);
     cJSON_Delete(was);
     cJSON_Delete(j);
 }
 
-void control_delete_pod(struct apiserver *a, struct obj *pod)
+void api_control_delete_pod(struct apiserver *a, struct obj *pod)
 {
     struct control *k = a->control;
     char at[32];
-    cJSON *j = obj_parse(pod), *m = js_obj(j, "metadata");
+    cJSON *j = api_obj_parse(pod), *m = api_js_obj(j, "metadata");
     bool bound = *pod->node;
-    int64_t grace_s = bound ? (int64_t)js_num(j, "spec.terminationGracePeriodSeconds", 30) : 0;
-    js_set_str(m, "deletionTimestamp", time_text(api_now_us(a) + grace_s * US_PER_S, at));
-    js_set_num(m, "deletionGracePeriodSeconds", (double)grace_s);
-    js_set_num(m, "generation", js_num(m, "generation", 0) + 1);
-    struct obj *marked = store_put(a, k->pods, j);
+    int64_t grace_s = bound ? (int64_t)api_js_num(j, "spec.terminationGracePeriodSeconds", 30) : 0;
+    api_js_set_str(m, "deletionTimestamp", api_time_text(api_now_us(a) + grace_s * US_PER_S, at));
+    api_js_set_num(m, "deletionGracePeriodSeconds", (double)grace_s);
+    api_js_set_num(m, "generation", api_js_num(m, "generation", 0) + 1);
+    struct obj *marked = api_store_put(a, k->pods, j);
     if (!bound)
-        remove_obj(a, k->pods, marked);
+        api_remove_obj(a, k->pods, marked);
     cJSON_Delete(j);
 }
 
@@ -131,26 +135,26 @@ static bool step(struct apiserver *a)
 {
     struct control *k = a->control;
     if (k->registry_was_down && !a->registry_down)
-        kubelet_registry_up(a);
+        api_kubelet_registry_up(a);
     k->registry_was_down = a->registry_down;
     if (k->n_dirty > 0) {
         struct dirty d = k->dirty[0];
         memmove(k->dirty, k->dirty + 1, --k->n_dirty * sizeof *k->dirty);
         if (d.owner_gone)
-            workload_collect(a, d.key);
+            api_workload_collect(a, d.key);
         else
-            workload_reconcile(a, d.shelf, d.key);
+            api_workload_reconcile(a, d.shelf, d.key);
         mem_free(d.key);
         return true;
     }
     if (k->schedule) {
         k->schedule = false;
-        node_schedule(a);
+        api_node_schedule(a);
         return true;
     }
     if (k->n_timers > 0 && k->timer[0].due_us <= clock_mono_us()) {
         struct timer t = pop_timer(k);
-        kubelet_timer(a, &t);
+        api_kubelet_timer(a, &t);
         mem_free(t.key);
         mem_free(t.uid);
         return true;
@@ -183,16 +187,17 @@ static void *run(void *arg)
     return NULL;
 }
 
-void control_start(struct apiserver *a)
+void api_control_start(struct apiserver *a)
 {
     if (!a->o.controllers)
         return;
     struct control *k = mem_zero(1, sizeof *k);
-    k->pods = store_core(a, "pods");
-    k->nodes = store_core(a, "nodes");
-    k->deployments = store_core(a, "deployments");
-    k->replicasets = store_core(a, "replicasets");
-    k->statefulsets = store_core(a, "statefulsets");
+    k->pods = api_store_core(a, "pods");
+    k->nodes = api_store_core(a, "nodes");
+    k->deployments = api_store_core(a, "deployments");
+    k->replicasets = api_store_core(a, "replicasets");
+    k->statefulsets = api_store_core(a, "statefulsets");
+    k->budgets = api_store_core(a, "poddisruptionbudgets");
     a->control = k;
     sigset_t all, old;
     sigfillset(&all);
@@ -201,7 +206,7 @@ void control_start(struct apiserver *a)
     pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
-void control_stop(struct apiserver *a)
+void api_control_stop(struct apiserver *a)
 {
     struct control *k = a->control;
     if (!k)
@@ -219,7 +224,7 @@ void control_stop(struct apiserver *a)
     }
     mem_free(k->dirty);
     mem_free(k->timer);
-    node_free(k);
+    api_node_free(k);
     mem_free(k);
     a->control = NULL;
 }

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-void crd_free(struct crd *crd)
+void api_crd_free(struct crd *crd)
 {
     if (!crd)
         return;
@@ -27,14 +27,14 @@ static char *csv_of(const cJSON *list)
 
 static void set_scale(struct crd *crd, const cJSON *version, int *n)
 {
-    const cJSON *scale = js_at(version, "subresources.scale");
+    const cJSON *scale = api_js_at(version, "subresources.scale");
     static const char *const key[] = {"specReplicasPath", "statusReplicasPath", "labelSelectorPath"};
     const char **to[] = {&crd->kind.replicas_path, &crd->kind.status_replicas_path, &crd->kind.selector_path};
     if (!scale)
         return;
     crd->kind.flags |= KIND_SCALE;
     for (int i = 0; i < 3; i++) {
-        const char *path = js_str(scale, key[i]);
+        const char *path = api_js_str(scale, key[i]);
         if (path)
             *to[i] = crd->text[(*n)++] = mem_strdup(path);
     }
@@ -43,63 +43,63 @@ static void set_scale(struct crd *crd, const cJSON *version, int *n)
 static struct crd *crd_of(const cJSON *j, const cJSON *version)
 {
     struct crd *crd = mem_zero(1, sizeof *crd);
-    const char *part[] = {js_str_or(j, "spec.group", ""), js_str_or(version, "name", ""), js_str_or(j, "spec.names.plural", ""),
-                          js_str_or(j, "spec.names.singular", ""), js_str_or(j, "spec.names.kind", "")};
+    const char *part[] = {api_js_str_or(j, "spec.group", ""), api_js_str_or(version, "name", ""), api_js_str_or(j, "spec.names.plural", ""),
+                          api_js_str_or(j, "spec.names.singular", ""), api_js_str_or(j, "spec.names.kind", "")};
     const char **to[] = {&crd->kind.group, &crd->kind.version, &crd->kind.plural, &crd->kind.singular, &crd->kind.name};
     int n = 0;
     for (size_t i = 0; i < ARRAY_LEN(part); i++)
         *to[i] = crd->text[n++] = mem_strdup(part[i]);
-    crd->kind.shorts = crd->text[n++] = csv_of(js_at(j, "spec.names.shortNames"));
-    crd->kind.categories = crd->text[n++] = csv_of(js_at(j, "spec.names.categories"));
-    crd->kind.namespaced = strcmp(js_str_or(j, "spec.scope", ""), "Namespaced") == 0;
+    crd->kind.shorts = crd->text[n++] = csv_of(api_js_at(j, "spec.names.shortNames"));
+    crd->kind.categories = crd->text[n++] = csv_of(api_js_at(j, "spec.names.categories"));
+    crd->kind.namespaced = strcmp(api_js_str_or(j, "spec.scope", ""), "Namespaced") == 0;
     crd->kind.flags = KIND_CUSTOM | KIND_GENERATION | KIND_VERSIONED_PUT;
-    if (js_at(version, "subresources.status"))
+    if (api_js_at(version, "subresources.status"))
         crd->kind.flags |= KIND_STATUS;
     set_scale(crd, version, &n);
-    const cJSON *schema = js_at(version, "schema.openAPIV3Schema");
+    const cJSON *schema = api_js_at(version, "schema.openAPIV3Schema");
     crd->schema = schema ? cJSON_Duplicate(schema, true) : NULL;
     return crd;
 }
 
-void crd_created(struct apiserver *a, struct obj *o)
+void api_crd_created(struct apiserver *a, struct obj *o)
 {
-    cJSON *j = obj_parse(o);
-    js_each(v, js_at(j, "spec.versions"))
+    cJSON *j = api_obj_parse(o);
+    js_each(v, api_js_at(j, "spec.versions"))
     {
-        if (!js_true(v, "served") || store_shelf(a, js_str_or(j, "spec.group", ""), js_str_or(v, "name", ""), js_str_or(j, "spec.names.plural", "")))
+        if (!api_js_true(v, "served") || api_store_shelf(a, api_js_str_or(j, "spec.group", ""), api_js_str_or(v, "name", ""), api_js_str_or(j, "spec.names.plural", "")))
             continue;
         struct crd *crd = crd_of(j, v);
         crd->serve_at_us = clock_mono_us() + a->o.crd_delay_us;
-        store_add_shelf(a, &crd->kind, crd);
+        api_store_add_shelf(a, &crd->kind, crd);
     }
     cJSON_Delete(j);
 }
 
 /* Only the schema of what is served may change here. */
-void crd_changed(struct apiserver *a, struct obj *o)
+void api_crd_changed(struct apiserver *a, struct obj *o)
 {
-    cJSON *j = obj_parse(o);
-    js_each(v, js_at(j, "spec.versions"))
+    cJSON *j = api_obj_parse(o);
+    js_each(v, api_js_at(j, "spec.versions"))
     {
-        struct shelf *s = store_shelf(a, js_str_or(j, "spec.group", ""), js_str_or(v, "name", ""), js_str_or(j, "spec.names.plural", ""));
-        const cJSON *schema = js_at(v, "schema.openAPIV3Schema");
+        struct shelf *s = api_store_shelf(a, api_js_str_or(j, "spec.group", ""), api_js_str_or(v, "name", ""), api_js_str_or(j, "spec.names.plural", ""));
+        const cJSON *schema = api_js_at(v, "schema.openAPIV3Schema");
         if (!s || !s->crd)
             continue;
         cJSON_Delete(s->crd->schema);
         s->crd->schema = schema ? cJSON_Duplicate(schema, true) : NULL;
     }
     cJSON_Delete(j);
-    crd_created(a, o);
+    api_crd_created(a, o);
 }
 
-void crd_deleted(struct apiserver *a, const struct obj *o)
+void api_crd_deleted(struct apiserver *a, const struct obj *o)
 {
-    cJSON *j = obj_parse(o);
-    js_each(v, js_at(j, "spec.versions"))
+    cJSON *j = api_obj_parse(o);
+    js_each(v, api_js_at(j, "spec.versions"))
     {
-        struct shelf *s = store_shelf(a, js_str_or(j, "spec.group", ""), js_str_or(v, "name", ""), js_str_or(j, "spec.names.plural", ""));
+        struct shelf *s = api_store_shelf(a, api_js_str_or(j, "spec.group", ""), api_js_str_or(v, "name", ""), api_js_str_or(j, "spec.names.plural", ""));
         if (s && s->crd)
-            store_drop_shelf(a, s);
+            api_store_drop_shelf(a, s);
     }
     cJSON_Delete(j);
 }
@@ -108,30 +108,30 @@ static void add_condition(struct apiserver *a, cJSON *status, const char *type, 
 {
     cJSON *x = cJSON_CreateObject();
     char at[32];
-    js_set_str(x, "type", type);
-    js_set_str(x, "status", "True");
-    js_set_str(x, "lastTransitionTime", call_time(a, at));
-    js_set_str(x, "reason", reason);
-    js_set_str(x, "message", message);
-    cJSON_AddItemToArray(js_list(status, "conditions"), x);
+    api_js_set_str(x, "type", type);
+    api_js_set_str(x, "status", "True");
+    api_js_set_str(x, "lastTransitionTime", api_call_time(a, at));
+    api_js_set_str(x, "reason", reason);
+    api_js_set_str(x, "message", message);
+    cJSON_AddItemToArray(api_js_list(status, "conditions"), x);
 }
 
 /* What the establishing controller writes. */
 static void establish(struct apiserver *a, const struct kind *k)
 {
     char name[200];
-    struct shelf *crds = store_core(a, "customresourcedefinitions");
+    struct shelf *crds = api_store_core(a, "customresourcedefinitions");
     snprintf(name, sizeof name, "%s.%s", k->plural, k->group);
-    struct obj *o = store_get(crds, NULL, name);
-    cJSON *j = o ? obj_parse(o) : NULL;
+    struct obj *o = api_store_get(crds, NULL, name);
+    cJSON *j = o ? api_obj_parse(o) : NULL;
     if (!j)
         return;
-    cJSON *status = js_obj(j, "status");
-    if (!js_at(status, "conditions.0")) {
-        js_set(status, "acceptedNames", cJSON_Duplicate(js_at(j, "spec.names"), true));
+    cJSON *status = api_js_obj(j, "status");
+    if (!api_js_at(status, "conditions.0")) {
+        api_js_set(status, "acceptedNames", cJSON_Duplicate(api_js_at(j, "spec.names"), true));
         add_condition(a, status, "NamesAccepted", "NoConflicts", "no conflicts found");
         add_condition(a, status, "Established", "InitialNamesAccepted", "the initial names have been accepted");
-        store_put(a, crds, j);
+        api_store_put(a, crds, j);
     }
     cJSON_Delete(j);
 }
@@ -143,7 +143,7 @@ static void serve(struct apiserver *a, struct shelf *s)
     establish(a, s->kind);
 }
 
-void crd_tick(struct apiserver *a)
+void api_crd_tick(struct apiserver *a)
 {
     for (size_t i = 0; i < a->n_shelves; i++) {
         struct shelf *s = a->shelf[i];
@@ -152,7 +152,7 @@ void crd_tick(struct apiserver *a)
     }
 }
 
-void crd_serve_all(struct apiserver *a)
+void api_crd_serve_all(struct apiserver *a)
 {
     for (size_t i = 0; i < a->n_shelves; i++) {
         if (a->shelf[i]->crd && !a->shelf[i]->served)

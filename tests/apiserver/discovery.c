@@ -14,7 +14,7 @@ static void csv(cJSON *to, const char *key, const char *list)
 {
     if (!list)
         return;
-    cJSON *a = js_list(to, key);
+    cJSON *a = api_js_list(to, key);
     for (const char *p = list; *p;) {
         size_t n = strcspn(p, ",");
         char one[64];
@@ -27,10 +27,10 @@ static void csv(cJSON *to, const char *key, const char *list)
 static cJSON *resource(const char *name, const char *singular, bool namespaced, const char *kind, const char *verbs)
 {
     cJSON *r = cJSON_CreateObject();
-    js_set_str(r, "name", name);
-    js_set_str(r, "singularName", singular);
-    js_set(r, "namespaced", cJSON_CreateBool(namespaced));
-    js_set_str(r, "kind", kind);
+    api_js_set_str(r, "name", name);
+    api_js_set_str(r, "singularName", singular);
+    api_js_set(r, "namespaced", cJSON_CreateBool(namespaced));
+    api_js_set_str(r, "kind", kind);
     csv(r, "verbs", verbs);
     return r;
 }
@@ -41,8 +41,8 @@ static cJSON *sub(const struct kind *k, const char *name, const char *kind, cons
     snprintf(full, sizeof full, "%s/%s", k->plural, name);
     cJSON *r = resource(full, "", k->namespaced, kind, verbs);
     if (group) {
-        js_set_str(r, "group", group);
-        js_set_str(r, "version", version);
+        api_js_set_str(r, "group", group);
+        api_js_set_str(r, "version", version);
     }
     return r;
 }
@@ -76,11 +76,11 @@ static bool resource_list(struct call *c, const char *group, const char *version
     cJSON *j = cJSON_CreateObject(), *list = cJSON_CreateArray();
     char gv[112];
     snprintf(gv, sizeof gv, "%s%s%s", group, *group ? "/" : "", version);
-    js_set_str(j, "kind", "APIResourceList");
+    api_js_set_str(j, "kind", "APIResourceList");
     if (*group)
-        js_set_str(j, "apiVersion", "v1");
-    js_set_str(j, "groupVersion", gv);
-    js_set(j, "resources", list);
+        api_js_set_str(j, "apiVersion", "v1");
+    api_js_set_str(j, "groupVersion", gv);
+    api_js_set(j, "resources", list);
     for (size_t i = 0; i < c->a->n_shelves; i++) {
         const struct shelf *s = c->a->shelf[i];
         if (s->served && strcmp(s->kind->group, group) == 0 && strcmp(s->kind->version, version) == 0)
@@ -88,9 +88,9 @@ static bool resource_list(struct call *c, const char *group, const char *version
     }
     bool any = list->child != NULL;
     if (any)
-        answer(c, 200, j);
+        api_answer(c, 200, j);
     else
-        fail_plain(c, 404, "404 page not found\n");
+        api_fail_plain(c, 404, "404 page not found\n");
     cJSON_Delete(j);
     return any;
 }
@@ -100,8 +100,8 @@ static cJSON *group_version(const struct kind *k)
     char gv[112];
     snprintf(gv, sizeof gv, "%s/%s", k->group, k->version);
     cJSON *v = cJSON_CreateObject();
-    js_set_str(v, "groupVersion", gv);
-    js_set_str(v, "version", k->version);
+    api_js_set_str(v, "groupVersion", gv);
+    api_js_set_str(v, "version", k->version);
     return v;
 }
 
@@ -115,15 +115,15 @@ static cJSON *api_group(struct apiserver *a, const char *group)
             continue;
         if (!g) {
             g = cJSON_CreateObject();
-            js_set_str(g, "name", group);
-            js_list(g, "versions");
+            api_js_set_str(g, "name", group);
+            api_js_list(g, "versions");
         }
         bool there = false;
-        js_each(v, js_at(g, "versions"))
-            there |= strcmp(js_str_or(v, "version", ""), k->version) == 0;
+        js_each(v, api_js_at(g, "versions"))
+            there |= strcmp(api_js_str_or(v, "version", ""), k->version) == 0;
         if (!there)
-            cJSON_AddItemToArray(js_list(g, "versions"), group_version(k));
-        js_default(g, "preferredVersion", group_version(k));
+            cJSON_AddItemToArray(api_js_list(g, "versions"), group_version(k));
+        api_js_default(g, "preferredVersion", group_version(k));
     }
     return g;
 }
@@ -131,18 +131,18 @@ static cJSON *api_group(struct apiserver *a, const char *group)
 static void group_list(struct call *c)
 {
     cJSON *j = cJSON_CreateObject();
-    js_set_str(j, "kind", "APIGroupList");
-    js_set_str(j, "apiVersion", "v1");
-    cJSON *groups = js_list(j, "groups");
+    api_js_set_str(j, "kind", "APIGroupList");
+    api_js_set_str(j, "apiVersion", "v1");
+    cJSON *groups = api_js_list(j, "groups");
     for (size_t i = 0; i < c->a->n_shelves; i++) {
         const char *name = c->a->shelf[i]->kind->group;
         bool there = !*name || !c->a->shelf[i]->served;
         js_each(g, groups)
-            there |= strcmp(js_str_or(g, "name", ""), name) == 0;
+            there |= strcmp(api_js_str_or(g, "name", ""), name) == 0;
         if (!there)
             cJSON_AddItemToArray(groups, api_group(c->a, name));
     }
-    answer(c, 200, j);
+    api_answer(c, 200, j);
     cJSON_Delete(j);
 }
 
@@ -151,12 +151,12 @@ static void api_versions(struct call *c)
     cJSON *j = cJSON_CreateObject(), *one = cJSON_CreateObject();
     char at[32];
     snprintf(at, sizeof at, "127.0.0.1:%u", c->a->port);
-    js_set_str(j, "kind", "APIVersions");
-    cJSON_AddItemToArray(js_list(j, "versions"), cJSON_CreateString("v1"));
-    js_set_str(one, "clientCIDR", "0.0.0.0/0");
-    js_set_str(one, "serverAddress", at);
-    cJSON_AddItemToArray(js_list(j, "serverAddressByClientCIDRs"), one);
-    answer(c, 200, j);
+    api_js_set_str(j, "kind", "APIVersions");
+    cJSON_AddItemToArray(api_js_list(j, "versions"), cJSON_CreateString("v1"));
+    api_js_set_str(one, "clientCIDR", "0.0.0.0/0");
+    api_js_set_str(one, "serverAddress", at);
+    cJSON_AddItemToArray(api_js_list(j, "serverAddressByClientCIDRs"), one);
+    api_answer(c, 200, j);
     cJSON_Delete(j);
 }
 
@@ -165,21 +165,21 @@ static void one_group(struct call *c, const char *group)
     cJSON *g = api_group(c->a, group);
     if (g) {
         cJSON *j = cJSON_CreateObject();
-        js_set_str(j, "kind", "APIGroup");
-        js_set_str(j, "apiVersion", "v1");
+        api_js_set_str(j, "kind", "APIGroup");
+        api_js_set_str(j, "apiVersion", "v1");
         for (cJSON *x = g->child; x; x = g->child) {
             cJSON_DetachItemViaPointer(g, x);
             cJSON_AddItemToObject(j, x->string, x);
         }
-        answer(c, 200, j);
+        api_answer(c, 200, j);
         cJSON_Delete(j);
     } else {
-        fail_plain(c, 404, "404 page not found\n");
+        api_fail_plain(c, 404, "404 page not found\n");
     }
     cJSON_Delete(g);
 }
 
-void discovery_run(struct call *c)
+void api_discovery_run(struct call *c)
 {
     char path[256], *part, *rest;
     snprintf(path, sizeof path, "%s", c->path);
@@ -188,10 +188,10 @@ void discovery_run(struct call *c)
         path[--n] = '\0';
     if (strcmp(path, "/version") == 0) {
         cJSON *j = cJSON_Parse(version_json);
-        answer(c, 200, j);
+        api_answer(c, 200, j);
         cJSON_Delete(j);
     } else if (strncmp(path, "/healthz", 8) == 0 || strncmp(path, "/livez", 6) == 0 || strncmp(path, "/readyz", 7) == 0) {
-        fail_plain(c, 200, "ok");
+        api_fail_plain(c, 200, "ok");
     } else if (strcmp(path, "/api") == 0) {
         api_versions(c);
     } else if (strcmp(path, "/apis") == 0) {
@@ -208,6 +208,6 @@ void discovery_run(struct call *c)
         else
             one_group(c, part);
     } else {
-        fail_plain(c, 404, "404 page not found\n");
+        api_fail_plain(c, 404, "404 page not found\n");
     }
 }

@@ -27,7 +27,7 @@ static bool strikes(struct fault *f)
     return true;
 }
 
-struct fault *fault_pick(struct apiserver *a, const char *method, const char *target, const char *token, unsigned kinds)
+struct fault *api_fault_pick(struct apiserver *a, const char *method, const char *target, const char *token, unsigned kinds)
 {
     for (struct fault *f = a->faults; f; f = f->next) {
         if ((kinds & 1u << f->f.kind) && fits(f, method, target, token) && strikes(f))
@@ -38,7 +38,7 @@ struct fault *fault_pick(struct apiserver *a, const char *method, const char *ta
 
 /* ---- requests ---- */
 
-void fault_body(int status, bool plain, int retry_after_s, struct call *c)
+void api_fault_body(int status, bool plain, int retry_after_s, struct call *c)
 {
     static const struct {
         int status;
@@ -67,9 +67,9 @@ void fault_body(int status, bool plain, int retry_after_s, struct call *c)
     char line[160];
     snprintf(line, sizeof line, "%.150s\n", message);
     if (plain)
-        fail_plain(c, status, line);
+        api_fail_plain(c, status, line);
     else
-        fail(c, status, reason, cJSON_CreateObject(), "%s", message);
+        api_fail(c, status, reason, cJSON_CreateObject(), "%s", message);
 }
 
 static const char *method_of(const struct call *c)
@@ -92,14 +92,14 @@ static bool put_off(struct call *c, int64_t us)
     return true;
 }
 
-bool fault_before(struct call *c)
+bool api_fault_before(struct call *c)
 {
     int64_t now = clock_mono_us();
     if (now < c->a->stall_until_us)
         return put_off(c, c->a->stall_until_us - now);
     if (c->http && c->http->again)
         return false;
-    struct fault *f = c->fault = fault_pick(c->a, method_of(c), c->target, c->token, at_start(c));
+    struct fault *f = c->fault = api_fault_pick(c->a, method_of(c), c->target, c->token, at_start(c));
     if (!f)
         return false;
     switch (f->f.kind) {
@@ -108,10 +108,10 @@ bool fault_before(struct call *c)
     case APISERVER_STATUS:
     case APISERVER_HANG:
         c->out->delay_us = f->f.latency_us;
-        fault_body(f->f.kind == APISERVER_HANG ? 504 : f->f.status, f->f.plain, f->f.retry_after_s, c);
+        api_fault_body(f->f.kind == APISERVER_HANG ? 504 : f->f.status, f->f.plain, f->f.retry_after_s, c);
         return true;
     case APISERVER_EXPIRE:
-        fault_body(410, false, 0, c);
+        api_fault_body(410, false, 0, c);
         return true;
     case APISERVER_CUT:
         c->out->cut = true;
@@ -173,7 +173,7 @@ static void grow(struct server_reply *r, size_t size)
     r->body = b;
 }
 
-void fault_after(struct call *c)
+void api_fault_after(struct call *c)
 {
     struct fault *f = c->fault;
     if (!f)
@@ -182,7 +182,7 @@ void fault_after(struct call *c)
     case APISERVER_AFTER:
         c->out->delay_us = f->f.latency_us;
         if (!c->out->pull)
-            fault_body(f->f.status, f->f.plain, f->f.retry_after_s, c);
+            api_fault_body(f->f.status, f->f.plain, f->f.retry_after_s, c);
         break;
     case APISERVER_CUT_AFTER:
         c->out->delay_us = f->f.latency_us;
@@ -192,7 +192,7 @@ void fault_after(struct call *c)
         halve(c->out);
         break;
     case APISERVER_GARBAGE:
-        fail_plain(c, 200, "{\"kind\":\"\x01\xff,]<html>");
+        api_fail_plain(c, 200, "{\"kind\":\"\x01\xff,]<html>");
         c->out->content_type = "application/json";
         break;
     case APISERVER_HUGE:
@@ -262,7 +262,7 @@ int apiserver_hits(struct apiserver *a, int id)
     return hits;
 }
 
-void fault_fini(struct apiserver *a)
+void api_fault_fini(struct apiserver *a)
 {
     for (struct fault *f = a->faults; f;) {
         struct fault *next = f->next;
@@ -285,14 +285,14 @@ void apiserver_stall(struct apiserver *a, int64_t us)
 void apiserver_compact(struct apiserver *a)
 {
     api_lock(a);
-    store_compact(a, a->rv);
+    api_store_compact(a, a->rv);
     api_unlock(a);
 }
 
 void apiserver_cut_watches(struct apiserver *a)
 {
     api_lock(a);
-    watch_close_all(a);
+    api_watch_close_all(a);
     api_unlock(a);
 }
 
@@ -311,19 +311,19 @@ static bool parse_fault(const cJSON *j, struct apiserver_fault *f)
         [APISERVER_CUT_AFTER] = "cut_after", [APISERVER_HALF_BODY] = "half_body", [APISERVER_GARBAGE] = "garbage",
         [APISERVER_SILENT] = "silent", [APISERVER_EXPIRE] = "expire", [APISERVER_HUGE] = "huge", [APISERVER_HANG] = "hang"};
     int kind = 0;
-    while (kind < APISERVER_FAULT_KINDS && strcmp(name[kind], js_str_or(j, "kind", "")) != 0)
+    while (kind < APISERVER_FAULT_KINDS && strcmp(name[kind], api_js_str_or(j, "kind", "")) != 0)
         kind++;
-    *f = (struct apiserver_fault){.kind = (enum apiserver_fault_kind)kind, .method = js_str(j, "method"), .path = js_str(j, "path"),
-                                  .token = js_str(j, "token"), .skip = (int)js_num(j, "skip", 0), .count = (int)js_num(j, "count", 0),
-                                  .probability = js_num(j, "probability", 0), .latency_us = (int64_t)(js_num(j, "latency_ms", 0) * 1e3),
-                                  .status = (int)js_num(j, "status", 500), .retry_after_s = (int)js_num(j, "retry_after_s", 0),
-                                  .plain = js_true(j, "plain"), .size = (size_t)js_num(j, "size", 0)};
+    *f = (struct apiserver_fault){.kind = (enum apiserver_fault_kind)kind, .method = api_js_str(j, "method"), .path = api_js_str(j, "path"),
+                                  .token = api_js_str(j, "token"), .skip = (int)api_js_num(j, "skip", 0), .count = (int)api_js_num(j, "count", 0),
+                                  .probability = api_js_num(j, "probability", 0), .latency_us = (int64_t)(api_js_num(j, "latency_ms", 0) * 1e3),
+                                  .status = (int)api_js_num(j, "status", 500), .retry_after_s = (int)api_js_num(j, "retry_after_s", 0),
+                                  .plain = api_js_true(j, "plain"), .size = (size_t)api_js_num(j, "size", 0)};
     return kind < APISERVER_FAULT_KINDS;
 }
 
 /* POST /_test/faults {"kind":"status","status":500,"path":"/leases","count":3}; DELETE clears all; POST /_test/stall {"ms":5000},
  * /_test/compact, /_test/cut_watches, /_test/registry {"down":true}; GET /_test/counts. */
-void control_http(struct call *c)
+void api_control_http(struct call *c)
 {
     struct apiserver *a = c->a;
     const char *what = c->path + strlen("/_test/");
@@ -331,26 +331,26 @@ void control_http(struct call *c)
     struct apiserver_fault f;
     int status = 200;
     if (strcmp(what, "faults") == 0 && strcmp(c->method, "DELETE") == 0) {
-        clear(a, (int)js_num(j, "id", 0));
+        clear(a, (int)api_js_num(j, "id", 0));
     } else if (strcmp(what, "faults") == 0 && parse_fault(j, &f)) {
-        js_set_num(out, "id", add_fault(a, &f));
+        api_js_set_num(out, "id", add_fault(a, &f));
     } else if (strcmp(what, "stall") == 0) {
-        a->stall_until_us = clock_mono_us() + (int64_t)(js_num(j, "ms", 1000) * 1e3);
+        a->stall_until_us = clock_mono_us() + (int64_t)(api_js_num(j, "ms", 1000) * 1e3);
     } else if (strcmp(what, "compact") == 0) {
-        store_compact(a, a->rv);
+        api_store_compact(a, a->rv);
     } else if (strcmp(what, "cut_watches") == 0) {
-        watch_close_all(a);
+        api_watch_close_all(a);
     } else if (strcmp(what, "registry") == 0) {
-        a->registry_down = js_true(j, "down");
+        a->registry_down = api_js_true(j, "down");
         a->waking = true;
     } else if (strcmp(what, "counts") == 0) {
-        js_set_num(out, "requests", (double)a->n_requests);
-        js_set_num(out, "version", (double)a->rv);
+        api_js_set_num(out, "requests", (double)a->n_requests);
+        api_js_set_num(out, "version", (double)a->rv);
     } else {
         status = 400;
-        js_set_str(out, "error", "see docs/apiserver.md");
+        api_js_set_str(out, "error", "see docs/apiserver.md");
     }
-    answer(c, status, out);
+    api_answer(c, status, out);
     cJSON_Delete(j);
     cJSON_Delete(out);
 }

@@ -36,7 +36,7 @@ static void add_labels(struct fill *f, const char *const *label, size_t n)
 
 static void put(struct fill *f, const char *plural, const struct obj_facts *facts)
 {
-    store_put_text(f->a, store_core(f->a, plural), facts, f->text.p, f->text.n);
+    api_store_put_text(f->a, api_store_core(f->a, plural), facts, f->text.p, f->text.n);
 }
 
 static void fill_node(struct fill *f, int i)
@@ -47,7 +47,7 @@ static void fill_node(struct fill *f, int i)
     snprintf(name, sizeof name, "node-%05d", i);
     snprintf(zone, sizeof zone, "r1-%c", 'a' + i % 3);
     snprintf(pool, sizeof pool, "pool-%d", i % 16);
-    store_uid(f->a, uid);
+    api_store_uid(f->a, uid);
     const char *const label[] = {"kubernetes.io/hostname", name, "kubernetes.io/os", "linux", "kubernetes.io/arch", "amd64",
                                  "node.kubernetes.io/instance-type", type[i % 3], "topology.kubernetes.io/region", "r1",
                                  "topology.kubernetes.io/zone", zone, "nvidia.com/gpu.product", model[i % 3], "nvidia.com/gpu.count", "8",
@@ -77,7 +77,7 @@ static void fill_namespace(struct fill *f, int i)
     char name[32], uid[37], team[16];
     snprintf(name, sizeof name, "fill-%d", i);
     snprintf(team, sizeof team, "team-%d", i % 7);
-    store_uid(f->a, uid);
+    api_store_uid(f->a, uid);
     const char *const label[] = {"kubernetes.io/metadata.name", name, "team", team};
     open_metadata(f, NULL, name, uid);
     add_labels(f, label, 2);
@@ -105,8 +105,8 @@ static void fill_workload(struct fill *f, struct workload *w, int i, int n_pods)
     snprintf(w->app, sizeof w->app, "app-%05d", i);
     snprintf(w->hash, sizeof w->hash, "%05dc%04x", i, (unsigned)(i * 40503u & 0xffff));
     snprintf(w->rs, sizeof w->rs, "%s-%s", w->app, w->hash);
-    store_uid(f->a, w->deployment_uid);
-    store_uid(f->a, w->rs_uid);
+    api_store_uid(f->a, w->deployment_uid);
+    api_store_uid(f->a, w->rs_uid);
     for (int rs = 0; rs < 2; rs++) {
         const char *name = rs ? w->rs : w->app, *uid = rs ? w->rs_uid : w->deployment_uid;
         const char *const label[] = {"app", w->app, "pod-template-hash", w->hash};
@@ -170,8 +170,8 @@ static void fill_pod(struct fill *f, const struct workload *w, int i)
 {
     static const struct need need[] = {{"cpu", 8000}, {"memory", INT64_C(64000) << 30}, {"nvidia.com/gpu", 1000}};
     char name[80], node[32] = "", suffix[6], uid[37], team[16];
-    store_suffix(f->a, suffix);
-    store_uid(f->a, uid);
+    api_store_suffix(f->a, suffix);
+    api_store_uid(f->a, uid);
     snprintf(name, sizeof name, "%s-%s%05d", w->rs, suffix, i % 100000);
     snprintf(team, sizeof team, "team-%d", i % 7);
     if (i % 20 != 19 && f->n_nodes > 0)
@@ -194,8 +194,8 @@ void apiserver_fill(struct apiserver *a, int n_nodes, int n_pods, int per_worklo
 {
     api_lock(a);
     struct fill f = {.a = a, .n_nodes = n_nodes, .n_pods = n_pods, .per = per_workload > 0 ? per_workload : 20, .text = buf_init(1 << 20)};
-    call_time(a, f.at);
-    store_bulk(a, true);
+    api_call_time(a, f.at);
+    api_store_bulk(a, true);
     for (int i = 0; i < n_nodes; i++)
         fill_node(&f, i);
     for (int i = 0; i * f.per < n_pods; i++) {
@@ -207,7 +207,7 @@ void apiserver_fill(struct apiserver *a, int n_nodes, int n_pods, int per_worklo
         for (int k = 0; k < n; k++)
             fill_pod(&f, &w, i * f.per + k);
     }
-    store_bulk(a, false);
+    api_store_bulk(a, false);
     buf_fini(&f.text);
     api_unlock(a);
 }

@@ -64,7 +64,7 @@ int apiserver_call(struct apiserver *a, const char *method, const char *path, co
         c.content_type = "application/merge-patch+json";
     parse_target(&c, path);
     api_lock(a);
-    call_run(&c);
+    api_call_run(&c);
     api_unlock(a);
     int status = r.pull ? 0 : r.status;
     if (out)
@@ -96,8 +96,8 @@ static cJSON *get_json(struct apiserver *a, const char *path)
 char *apiserver_field(struct apiserver *a, const char *path, const char *field)
 {
     cJSON *j = get_json(a, path);
-    const cJSON *v = js_at(j, field);
-    char *text = !v ? NULL : cJSON_IsString(v) ? mem_strdup(v->valuestring) : js_text(v);
+    const cJSON *v = api_js_at(j, field);
+    char *text = !v ? NULL : cJSON_IsString(v) ? mem_strdup(v->valuestring) : api_js_text(v);
     cJSON_Delete(j);
     return text;
 }
@@ -105,7 +105,7 @@ char *apiserver_field(struct apiserver *a, const char *path, const char *field)
 double apiserver_number(struct apiserver *a, const char *path, const char *field, double absent)
 {
     cJSON *j = get_json(a, path);
-    double v = js_num(j, field, absent);
+    double v = api_js_num(j, field, absent);
     cJSON_Delete(j);
     return v;
 }
@@ -113,7 +113,7 @@ double apiserver_number(struct apiserver *a, const char *path, const char *field
 size_t apiserver_count(struct apiserver *a, const char *list_path)
 {
     cJSON *j = get_json(a, list_path);
-    size_t n = (size_t)cJSON_GetArraySize(js_at(j, "items"));
+    size_t n = (size_t)cJSON_GetArraySize(api_js_at(j, "items"));
     cJSON_Delete(j);
     return n;
 }

@@ -24,14 +24,14 @@ static const cJSON *step(const cJSON *v, const char *key, size_t n)
 }
 
 /* The longest key first, so that names with dots inside ("nvidia.com/gpu") are found: "a.b.c" tries a.b.c, then a.b, then a. */
-const cJSON *js_at(const cJSON *v, const char *path)
+const cJSON *api_js_at(const cJSON *v, const char *path)
 {
     if (!v || !*path)
         return v;
     for (const char *end = strchr(path, '\0'); end > path;) {
         const cJSON *c = step(v, path, (size_t)(end - path));
         if (c)
-            c = *end ? js_at(c, end + 1) : c;
+            c = *end ? api_js_at(c, end + 1) : c;
         if (c)
             return c;
         do {
@@ -41,34 +41,34 @@ const cJSON *js_at(const cJSON *v, const char *path)
     return NULL;
 }
 
-cJSON *js_at_mut(cJSON *v, const char *path)
+cJSON *api_js_at_mut(cJSON *v, const char *path)
 {
-    return __extension__(cJSON *)(uintptr_t)js_at(v, path);
+    return __extension__(cJSON *)(uintptr_t)api_js_at(v, path);
 }
 
-const char *js_str(const cJSON *v, const char *path)
+const char *api_js_str(const cJSON *v, const char *path)
 {
-    return cJSON_GetStringValue(js_at_mut((cJSON *)(uintptr_t)v, path));
+    return cJSON_GetStringValue(api_js_at_mut((cJSON *)(uintptr_t)v, path));
 }
 
-const char *js_str_or(const cJSON *v, const char *path, const char *other)
+const char *api_js_str_or(const cJSON *v, const char *path, const char *other)
 {
-    const char *s = js_str(v, path);
+    const char *s = api_js_str(v, path);
     return s ? s : other;
 }
 
-double js_num(const cJSON *v, const char *path, double absent)
+double api_js_num(const cJSON *v, const char *path, double absent)
 {
-    const cJSON *n = js_at(v, path);
+    const cJSON *n = api_js_at(v, path);
     return cJSON_IsNumber(n) ? n->valuedouble : absent;
 }
 
-bool js_true(const cJSON *v, const char *path)
+bool api_js_true(const cJSON *v, const char *path)
 {
-    return cJSON_IsTrue(js_at(v, path));
+    return cJSON_IsTrue(api_js_at(v, path));
 }
 
-void js_set(cJSON *obj, const char *key, cJSON *value)
+void api_js_set(cJSON *obj, const char *key, cJSON *value)
 {
     if (cJSON_GetObjectItemCaseSensitive(obj, key))
         cJSON_ReplaceItemInObjectCaseSensitive(obj, key, value);
@@ -76,32 +76,32 @@ void js_set(cJSON *obj, const char *key, cJSON *value)
         cJSON_AddItemToObject(obj, key, value);
 }
 
-cJSON *js_obj(cJSON *parent, const char *key)
+cJSON *api_js_obj(cJSON *parent, const char *key)
 {
     cJSON *o = cJSON_GetObjectItemCaseSensitive(parent, key);
     if (!cJSON_IsObject(o)) {
         o = cJSON_CreateObject();
-        js_set(parent, key, o);
+        api_js_set(parent, key, o);
     }
     return o;
 }
 
-cJSON *js_list(cJSON *parent, const char *key)
+cJSON *api_js_list(cJSON *parent, const char *key)
 {
     cJSON *o = cJSON_GetObjectItemCaseSensitive(parent, key);
     if (!cJSON_IsArray(o)) {
         o = cJSON_CreateArray();
-        js_set(parent, key, o);
+        api_js_set(parent, key, o);
     }
     return o;
 }
 
-void js_set_str(cJSON *obj, const char *key, const char *s)
+void api_js_set_str(cJSON *obj, const char *key, const char *s)
 {
-    js_set(obj, key, cJSON_CreateString(s));
+    api_js_set(obj, key, cJSON_CreateString(s));
 }
 
-void js_set_str_at(cJSON *v, const char *s)
+void api_js_set_str_at(cJSON *v, const char *s)
 {
     cJSON *text = cJSON_CreateString(s);
     v->type = (v->type & cJSON_StringIsConst) | cJSON_String;
@@ -111,33 +111,33 @@ void js_set_str_at(cJSON *v, const char *s)
     cJSON_Delete(text);
 }
 
-void js_set_num(cJSON *obj, const char *key, double v)
+void api_js_set_num(cJSON *obj, const char *key, double v)
 {
-    js_set(obj, key, cJSON_CreateNumber(v));
+    api_js_set(obj, key, cJSON_CreateNumber(v));
 }
 
-void js_drop(cJSON *obj, const char *key)
+void api_js_drop(cJSON *obj, const char *key)
 {
     cJSON_DeleteItemFromObjectCaseSensitive(obj, key);
 }
 
-void js_default(cJSON *obj, const char *key, cJSON *value)
+void api_js_default(cJSON *obj, const char *key, cJSON *value)
 {
     cJSON *v = cJSON_GetObjectItemCaseSensitive(obj, key);
     if (!v || cJSON_IsNull(v))
-        js_set(obj, key, value);
+        api_js_set(obj, key, value);
     else
         cJSON_Delete(value);
 }
 
-bool js_same(const cJSON *a, const cJSON *b)
+bool api_js_same(const cJSON *a, const cJSON *b)
 {
     if (!a || !b)
         return a == b;
     return cJSON_Compare(a, b, true);
 }
 
-void js_quote(struct buf *out, const char *s)
+void api_js_quote(struct buf *out, const char *s)
 {
     json_quote(out, s, strlen(s));
 }
@@ -152,7 +152,7 @@ static void add_number(struct buf *out, double v)
         buf_fmt(out, "%.17g", v);
 }
 
-void js_add_text(struct buf *out, const cJSON *v)
+void api_js_add_text(struct buf *out, const cJSON *v)
 {
     if (!v || cJSON_IsNull(v) || cJSON_IsInvalid(v)) {
         buf_str(out, "null");
@@ -161,7 +161,7 @@ void js_add_text(struct buf *out, const cJSON *v)
     } else if (cJSON_IsNumber(v)) {
         add_number(out, v->valuedouble);
     } else if (cJSON_IsString(v)) {
-        js_quote(out, v->valuestring);
+        api_js_quote(out, v->valuestring);
     } else {
         bool map = cJSON_IsObject(v);
         buf_char(out, map ? '{' : '[');
@@ -169,18 +169,18 @@ void js_add_text(struct buf *out, const cJSON *v)
             if (c != v->child)
                 buf_char(out, ',');
             if (map) {
-                js_quote(out, c->string);
+                api_js_quote(out, c->string);
                 buf_char(out, ':');
             }
-            js_add_text(out, c);
+            api_js_add_text(out, c);
         }
         buf_char(out, map ? '}' : ']');
     }
 }
 
-char *js_text(const cJSON *v)
+char *api_js_text(const cJSON *v)
 {
     struct buf b = buf_init((size_t)1 << 30);
-    js_add_text(&b, v);
+    api_js_add_text(&b, v);
     return buf_take(&b);
 }

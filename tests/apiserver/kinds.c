@@ -9,7 +9,7 @@
 #define WORKLOAD (KIND_STATUS | KIND_SCALE | KIND_GENERATION)
 #define SPEC_REPLICAS "spec.replicas", "status.replicas"
 
-const struct kind kind_table[] = {
+const struct kind api_kind_table[] = {
     {"", "v1", "bindings", "binding", "Binding", NULL, NULL, NS, KIND_REVIEW, NULL, NULL, NULL},
     {"", "v1", "configmaps", "configmap", "ConfigMap", "cm", NULL, NS, 0, NULL, NULL, NULL},
     {"", "v1", "endpoints", "endpoints", "Endpoints", "ep", NULL, NS, 0, NULL, NULL, NULL},
@@ -57,7 +57,7 @@ const struct kind kind_table[] = {
     {"metrics.k8s.io", "v1beta1", "nodes", "", "NodeMetrics", NULL, NULL, CLUSTER, KIND_LATER, NULL, NULL, NULL},
     {"metrics.k8s.io", "v1beta1", "pods", "", "PodMetrics", NULL, NULL, NS, KIND_LATER, NULL, NULL, NULL},
 };
-const size_t n_kinds = ARRAY_LEN(kind_table);
+const size_t api_n_kinds = ARRAY_LEN(api_kind_table);
 
 /* ---- types ---- */
 
@@ -101,18 +101,18 @@ static void check_microtime(const cJSON *v, char *out, size_t n)
         return;
     }
     size_t digits = strlen(s) > 20 && s[19] == '.' ? strspn(s + 20, "0123456789") : 0;
-    if (time_parse(s) >= 0 && digits == 6)
+    if (api_time_parse(s) >= 0 && digits == 6)
         return;
     snprintf(out, n, "parsing time \"%s\" as \"2006-01-02T15:04:05.000000Z07:00\": cannot parse \"%s\" as \".000000\"", s,
              strlen(s) > 19 ? s + 19 : s);
 }
 
-void kind_decode(const struct kind *k, const cJSON *j, bool scale, char *out, size_t n)
+void api_kind_decode(const struct kind *k, const cJSON *j, bool scale, char *out, size_t n)
 {
     static const char *const maps[] = {"labels", "annotations"};
     out[0] = '\0';
     for (size_t i = 0; i < ARRAY_LEN(typed) && !*out; i++) {
-        const cJSON *v = strcmp(typed[i].plural, scale ? "(scale)" : k->plural) == 0 ? js_at(j, typed[i].path) : NULL;
+        const cJSON *v = strcmp(typed[i].plural, scale ? "(scale)" : k->plural) == 0 ? api_js_at(j, typed[i].path) : NULL;
         if (!v || cJSON_IsNull(v))
             continue;
         if (typed[i].type == FIELD_INT32)
@@ -121,7 +121,7 @@ void kind_decode(const struct kind *k, const cJSON *j, bool scale, char *out, si
             check_microtime(v, out, n);
     }
     for (size_t i = 0; i < ARRAY_LEN(maps) && !*out; i++) {
-        const cJSON *m = cJSON_GetObjectItemCaseSensitive(js_at(j, "metadata"), maps[i]);
+        const cJSON *m = cJSON_GetObjectItemCaseSensitive(api_js_at(j, "metadata"), maps[i]);
         if (m && !cJSON_IsNull(m) && !cJSON_IsObject(m))
             snprintf(out, n, "json: cannot unmarshal %s into Go struct field ObjectMeta.metadata.%s of type map[string]string",
                      type_name(m), maps[i]);
@@ -136,33 +136,68 @@ void kind_decode(const struct kind *k, const cJSON *j, bool scale, char *out, si
         snprintf(out, n, "json: cannot unmarshal %s into Go struct field %s.spec of type v1.%sSpec", type_name(spec), k->name, k->name);
 }
 
+static bool known_pod_field(const char *name)
+{
+    static const char *const field[] = {
+        "activeDeadlineSeconds", "affinity", "automountServiceAccountToken", "containers", "dnsConfig", "dnsPolicy", "enableServiceLinks",
+        "ephemeralContainers", "hostAliases", "hostIPC", "hostNetwork", "hostPID", "hostUsers", "hostname", "hostnameOverride",
+        "imagePullSecrets", "initContainers", "nodeName", "nodeSelector", "os", "overhead", "preemptionPolicy", "priority",
+        "priorityClassName", "readinessGates", "resourceClaims", "resources", "restartPolicy", "runtimeClassName", "schedulerName",
+        "schedulingGates", "securityContext", "serviceAccount", "serviceAccountName", "setHostnameAsFQDN", "shareProcessNamespace",
+        "subdomain", "terminationGracePeriodSeconds", "tolerations", "topologySpreadConstraints", "volumes", "workloadRef", "schedulingGroup"};
+    for (size_t i = 0; i < ARRAY_LEN(field); i++) {
+        if (strcmp(field[i], name) == 0)
+            return true;
+    }
+    return false;
+}
+
+void api_field_unknown(const struct shelf *s, cJSON *j, char *out, size_t n)
+{
+    out[0] = '\0';
+    if (s->crd && s->crd->schema) {
+        api_schema_unknown(s->crd->schema, j, out, n);
+        return;
+    }
+    cJSON *spec = strcmp(s->kind->plural, "pods") == 0 && !*s->kind->group ? api_js_at_mut(j, "spec") : NULL;
+    for (cJSON *x = cJSON_IsObject(spec) ? spec->child : NULL; x;) {
+        cJSON *next = x->next;
+        if (!known_pod_field(x->string)) {
+            if (!*out)
+                snprintf(out, n, "spec.%s", x->string);
+            api_js_drop(spec, x->string);
+        }
+        x = next;
+    }
+}
+
 /* ---- defaults ---- */
 
 static void workload_defaults(const struct kind *k, cJSON *j)
 {
-    cJSON *spec = js_obj(j, "spec");
-    js_default(spec, "replicas", cJSON_CreateNumber(1));
-    pod_template_defaults(js_obj(js_obj(spec, "template"), "spec"));
+    cJSON *spec = api_js_obj(j, "spec");
+    api_js_default(spec, "replicas", cJSON_CreateNumber(1));
+    api_pod_template_defaults(api_js_obj(api_js_obj(spec, "template"), "spec"));
     if (strcmp(k->plural, "deployments") == 0) {
-        cJSON *strategy = js_obj(spec, "strategy");
-        js_default(strategy, "type", cJSON_CreateString("RollingUpdate"));
-        if (strcmp(js_str_or(strategy, "type", ""), "RollingUpdate") == 0) {
-            cJSON *r = js_obj(strategy, "rollingUpdate");
-            js_default(r, "maxUnavailable", cJSON_CreateString("25%"));
-            js_default(r, "maxSurge", cJSON_CreateString("25%"));
+        cJSON *strategy = api_js_obj(spec, "strategy");
+        api_js_default(strategy, "type", cJSON_CreateString("RollingUpdate"));
+        if (strcmp(api_js_str_or(strategy, "type", ""), "RollingUpdate") == 0) {
+            cJSON *r = api_js_obj(strategy, "rollingUpdate");
+            api_js_default(r, "maxUnavailable", cJSON_CreateString("25%"));
+            api_js_default(r, "maxSurge", cJSON_CreateString("25%"));
         }
-        js_default(spec, "progressDeadlineSeconds", cJSON_CreateNumber(600));
+        api_js_default(spec, "progressDeadlineSeconds", cJSON_CreateNumber(600));
     }
     if (strcmp(k->plural, "statefulsets") == 0) {
-        js_default(spec, "podManagementPolicy", cJSON_CreateString("OrderedReady"));
-        js_default(js_obj(spec, "updateStrategy"), "type", cJSON_CreateString("RollingUpdate"));
-        js_default(spec, "serviceName", cJSON_CreateString(""));
+        api_js_default(spec, "podManagementPolicy", cJSON_CreateString("OrderedReady"));
+        api_js_default(api_js_obj(spec, "updateStrategy"), "type", cJSON_CreateString("RollingUpdate"));
+        api_js_default(spec, "serviceName", cJSON_CreateString(""));
     }
     if (strcmp(k->plural, "replicasets") != 0)
-        js_default(spec, "revisionHistoryLimit", cJSON_CreateNumber(10));
-    js_obj(j, "status");
+        api_js_default(spec, "revisionHistoryLimit", cJSON_CreateNumber(10));
+    api_js_obj(j, "status");
     if (strcmp(k->plural, "deployments") != 0)
-        js_default(js_obj(j, "status"), "replicas", cJSON_CreateNumber(0));
+        api_js_default(api_js_obj(j, "status"), "replicas", cJSON_CreateNumber(0));
 }
 
 static void node_defaults(cJSON *j)
@@ -172,63 +207,63 @@ static void node_defaults(cJSON *j)
     cJSON *taint = cJSON_CreateObject();
     cJSON_AddStringToObject(taint, "key", "node.kubernetes.io/not-ready");
     cJSON_AddStringToObject(taint, "effect", "NoSchedule");
-    cJSON_AddItemToArray(js_list(js_obj(j, "spec"), "taints"), taint);
-    cJSON *status = js_obj(j, "status");
-    quantities_canonical(js_at_mut(status, "capacity"));
-    quantities_canonical(js_at_mut(status, "allocatable"));
-    js_default(js_obj(js_obj(status, "daemonEndpoints"), "kubeletEndpoint"), "Port", cJSON_CreateNumber(0));
+    cJSON_AddItemToArray(api_js_list(api_js_obj(j, "spec"), "taints"), taint);
+    cJSON *status = api_js_obj(j, "status");
+    api_quantities_canonical(api_js_at_mut(status, "capacity"));
+    api_quantities_canonical(api_js_at_mut(status, "allocatable"));
+    api_js_default(api_js_obj(api_js_obj(status, "daemonEndpoints"), "kubeletEndpoint"), "Port", cJSON_CreateNumber(0));
     for (size_t i = 0; i < ARRAY_LEN(info); i++)
-        js_default(js_obj(status, "nodeInfo"), info[i], cJSON_CreateString(""));
+        api_js_default(api_js_obj(status, "nodeInfo"), info[i], cJSON_CreateString(""));
 }
 
 static void event_defaults(const struct kind *k, cJSON *j)
 {
     if (*k->group) {
-        js_obj(j, "deprecatedSource");
-        js_default(j, "deprecatedFirstTimestamp", cJSON_CreateNull());
-        js_default(j, "deprecatedLastTimestamp", cJSON_CreateNull());
+        api_js_obj(j, "deprecatedSource");
+        api_js_default(j, "deprecatedFirstTimestamp", cJSON_CreateNull());
+        api_js_default(j, "deprecatedLastTimestamp", cJSON_CreateNull());
         return;
     }
-    js_default(j, "source", cJSON_CreateObject());
-    js_default(j, "firstTimestamp", cJSON_CreateNull());
-    js_default(j, "lastTimestamp", cJSON_CreateNull());
-    js_default(j, "eventTime", cJSON_CreateNull());
-    js_default(j, "reportingComponent", cJSON_CreateString(""));
-    js_default(j, "reportingInstance", cJSON_CreateString(""));
+    api_js_default(j, "source", cJSON_CreateObject());
+    api_js_default(j, "firstTimestamp", cJSON_CreateNull());
+    api_js_default(j, "lastTimestamp", cJSON_CreateNull());
+    api_js_default(j, "eventTime", cJSON_CreateNull());
+    api_js_default(j, "reportingComponent", cJSON_CreateString(""));
+    api_js_default(j, "reportingInstance", cJSON_CreateString(""));
 }
 
 static void namespace_defaults(cJSON *j)
 {
-    js_default(js_obj(js_obj(j, "metadata"), "labels"), "kubernetes.io/metadata.name",
-               cJSON_CreateString(js_str_or(j, "metadata.name", "")));
-    cJSON *f = js_list(js_obj(j, "spec"), "finalizers");
+    api_js_default(api_js_obj(api_js_obj(j, "metadata"), "labels"), "kubernetes.io/metadata.name",
+               cJSON_CreateString(api_js_str_or(j, "metadata.name", "")));
+    cJSON *f = api_js_list(api_js_obj(j, "spec"), "finalizers");
     if (cJSON_GetArraySize(f) == 0)
         cJSON_AddItemToArray(f, cJSON_CreateString("kubernetes"));
-    js_default(js_obj(j, "status"), "phase", cJSON_CreateString("Active"));
+    api_js_default(api_js_obj(j, "status"), "phase", cJSON_CreateString("Active"));
 }
 
 static void crd_defaults(cJSON *j)
 {
-    cJSON *spec = js_obj(j, "spec"), *names = js_obj(spec, "names"), *status = js_obj(j, "status");
+    cJSON *spec = api_js_obj(j, "spec"), *names = api_js_obj(spec, "names"), *status = api_js_obj(j, "status");
     char list[160];
-    snprintf(list, sizeof list, "%.128sList", js_str_or(names, "kind", ""));
-    js_default(names, "listKind", cJSON_CreateString(list));
-    js_default(js_obj(spec, "conversion"), "strategy", cJSON_CreateString("None"));
-    js_default(status, "conditions", cJSON_CreateNull());
-    js_default(js_obj(status, "acceptedNames"), "plural", cJSON_CreateString(""));
-    js_default(js_obj(status, "acceptedNames"), "kind", cJSON_CreateString(""));
-    cJSON *stored = js_list(status, "storedVersions");
-    js_each(v, js_at(spec, "versions"))
+    snprintf(list, sizeof list, "%.128sList", api_js_str_or(names, "kind", ""));
+    api_js_default(names, "listKind", cJSON_CreateString(list));
+    api_js_default(api_js_obj(spec, "conversion"), "strategy", cJSON_CreateString("None"));
+    api_js_default(status, "conditions", cJSON_CreateNull());
+    api_js_default(api_js_obj(status, "acceptedNames"), "plural", cJSON_CreateString(""));
+    api_js_default(api_js_obj(status, "acceptedNames"), "kind", cJSON_CreateString(""));
+    cJSON *stored = api_js_list(status, "storedVersions");
+    js_each(v, api_js_at(spec, "versions"))
     {
-        if (js_true(v, "storage") && cJSON_GetArraySize(stored) == 0)
-            cJSON_AddItemToArray(stored, cJSON_CreateString(js_str_or(v, "name", "")));
+        if (api_js_true(v, "storage") && cJSON_GetArraySize(stored) == 0)
+            cJSON_AddItemToArray(stored, cJSON_CreateString(api_js_str_or(v, "name", "")));
     }
 }
 
-void kind_defaults(struct apiserver *a, const struct kind *k, cJSON *j)
+void api_kind_defaults(struct apiserver *a, const struct kind *k, cJSON *j)
 {
     if (strcmp(k->plural, "pods") == 0 && !*k->group)
-        pod_defaults(a, j);
+        api_pod_defaults(a, j);
     else if (strcmp(k->group, "apps") == 0 && (k->flags & KIND_SCALE))
         workload_defaults(k, j);
     else if (strcmp(k->plural, "nodes") == 0 && !*k->group)
@@ -240,44 +275,62 @@ void kind_defaults(struct apiserver *a, const struct kind *k, cJSON *j)
     else if (strcmp(k->plural, "customresourcedefinitions") == 0)
         crd_defaults(j);
     else if (k->flags & KIND_STATUS && !(k->flags & KIND_CUSTOM))
-        js_obj(j, "status");
+        api_js_obj(j, "status");
+}
+
+/* What decoding an update does to it: quantities become text, what a template leaves out gets its default. */
+void api_kind_normal(const struct kind *k, cJSON *j)
+{
+    if (strcmp(k->group, "apps") == 0 && (k->flags & KIND_SCALE))
+        workload_defaults(k, j);
+    if (strcmp(k->plural, "pods") == 0 && !*k->group) {
+        js_each(x, api_js_at(j, "status.conditions"))
+        {
+            api_js_default(x, "lastProbeTime", cJSON_CreateNull());
+            api_js_default(x, "lastTransitionTime", cJSON_CreateNull());
+        }
+    }
+    if (strcmp(k->plural, "nodes") == 0) {
+        api_quantities_canonical(api_js_at_mut(j, "status.capacity"));
+        api_quantities_canonical(api_js_at_mut(j, "status.allocatable"));
+    }
 }
 
 /* ---- checks ---- */
 
 static void check_lease(const cJSON *j, struct causes *l)
 {
-    const cJSON *d = js_at(j, "spec.leaseDurationSeconds"), *t = js_at(j, "spec.leaseTransitions");
+    const cJSON *d = api_js_at(j, "spec.leaseDurationSeconds"), *t = api_js_at(j, "spec.leaseTransitions");
     if (cJSON_IsNumber(d) && d->valuedouble <= 0)
-        cause(l, INVALID, "spec.leaseDurationSeconds", "Invalid value: %d: must be greater than 0", d->valueint);
+        api_cause(l, INVALID, "spec.leaseDurationSeconds", "Invalid value: %d: must be greater than 0", d->valueint);
     if (cJSON_IsNumber(t) && t->valuedouble < 0)
-        cause(l, INVALID, "spec.leaseTransitions", "Invalid value: %d: must be greater than or equal to 0", t->valueint);
+        api_cause(l, INVALID, "spec.leaseTransitions", "Invalid value: %d: must be greater than or equal to 0", t->valueint);
 }
 
 static void check_workload(const cJSON *was, const cJSON *j, struct causes *l)
 {
-    const cJSON *n = js_at(j, "spec.replicas"), *sel = js_at(j, "spec.selector");
+    const cJSON *n = api_js_at(j, "spec.replicas"), *sel = api_js_at(j, "spec.selector");
     if (cJSON_IsNumber(n) && n->valuedouble < 0)
-        cause(l, INVALID, "spec.replicas", "Invalid value: %d: must be greater than or equal to 0", n->valueint);
+        api_cause(l, INVALID, "spec.replicas", "Invalid value: %d: must be greater than or equal to 0", n->valueint);
     if (!sel)
-        cause(l, REQUIRED, "spec.selector", "Required value");
-    if (was && !js_same(js_at(was, "spec.selector"), sel)) {
-        char *text = js_text(sel);
-        cause(l, INVALID, "spec.selector", "Invalid value: %s: field is immutable", text);
+        api_cause(l, REQUIRED, "spec.selector", "Required value");
+    if (was && !api_js_same(api_js_at(was, "spec.selector"), sel)) {
+        char *text = api_js_text(sel);
+        api_cause(l, INVALID, "spec.selector", "Invalid value: %s: field is immutable", text);
         mem_free(text);
     }
-    js_each(x, js_at(sel, "matchLabels"))
+    js_each(x, api_js_at(sel, "matchLabels"))
     {
-        const cJSON *labels = js_at(j, "spec.template.metadata.labels");
-        if (!js_same(cJSON_GetObjectItemCaseSensitive(labels, x->string), x)) {
-            char *text = js_text(labels);
-            cause(l, INVALID, "spec.template.metadata.labels", "Invalid value: %s: `selector` does not match template `labels`", text);
+        const cJSON *labels = api_js_at(j, "spec.template.metadata.labels");
+        if (!api_js_same(cJSON_GetObjectItemCaseSensitive(labels, x->string), x)) {
+            char *text = api_js_text(labels);
+            api_cause(l, INVALID, "spec.template.metadata.labels", "Invalid value: %s: `selector` does not match template `labels`", text);
             mem_free(text);
             break;
         }
     }
-    if (cJSON_GetArraySize(js_at(j, "spec.template.spec.containers")) == 0)
-        cause(l, REQUIRED, "spec.template.spec.containers", "Required value");
+    if (cJSON_GetArraySize(api_js_at(j, "spec.template.spec.containers")) == 0)
+        api_cause(l, REQUIRED, "spec.template.spec.containers", "Required value");
 }
 
 /* Extended resources (with a domain) are whole numbers. */
@@ -285,15 +338,15 @@ static void check_node(const cJSON *j, struct causes *l)
 {
     static const char *const part[] = {"capacity", "allocatable"};
     for (size_t i = 0; i < ARRAY_LEN(part); i++) {
-        js_each(v, cJSON_GetObjectItemCaseSensitive(js_at(j, "status"), part[i]))
+        js_each(v, cJSON_GetObjectItemCaseSensitive(api_js_at(j, "status"), part[i]))
         {
-            int64_t milli = js_quantity(v);
+            int64_t milli = api_js_quantity(v);
             if (!strchr(v->string, '/') || milli % 1000 == 0)
                 continue;
             char field[300], text[32];
-            quantity_text(milli, text);
+            api_quantity_text(milli, text);
             snprintf(field, sizeof field, "status.%s.%.256s", part[i], v->string);
-            cause(l, INVALID, field, "Invalid value: \"%s\": must be an integer", text);
+            api_cause(l, INVALID, field, "Invalid value: \"%s\": must be an integer", text);
         }
     }
 }
@@ -301,18 +354,18 @@ static void check_node(const cJSON *j, struct causes *l)
 static void check_event(const struct kind *k, const cJSON *j, struct causes *l)
 {
     const char *part = *k->group ? "regarding" : "involvedObject";
-    const char *of = js_str_or(cJSON_GetObjectItemCaseSensitive(j, part), "namespace", "");
-    const char *ns = js_str_or(j, "metadata.namespace", "");
+    const char *of = api_js_str_or(cJSON_GetObjectItemCaseSensitive(j, part), "namespace", "");
+    const char *ns = api_js_str_or(j, "metadata.namespace", "");
     char field[64];
     snprintf(field, sizeof field, "%s.namespace", part);
     /* An object without a namespace may be told of in "default". */
     if (*k->group ? (*of && strcmp(of, ns) != 0) : *of ? strcmp(of, ns) != 0 : strcmp(ns, "default") != 0)
-        cause(l, INVALID, "involvedObject.namespace", "Invalid value: \"%s\": does not match event.namespace", of);
-    if (*k->group && !js_str(j, "eventTime"))
-        cause(l, REQUIRED, "eventTime", "Required value");
+        api_cause(l, INVALID, "involvedObject.namespace", "Invalid value: \"%s\": does not match event.namespace", of);
+    if (*k->group && !api_js_str(j, "eventTime"))
+        api_cause(l, REQUIRED, "eventTime", "Required value");
 }
 
-void kind_check(struct apiserver *a, const struct kind *k, const cJSON *was, const cJSON *j, struct causes *l)
+void api_kind_check(struct apiserver *a, const struct kind *k, const cJSON *was, const cJSON *j, struct causes *l)
 {
     (void)a;
     if (strcmp(k->plural, "leases") == 0)
@@ -324,5 +377,5 @@ void kind_check(struct apiserver *a, const struct kind *k, const cJSON *was, con
     else if (strcmp(k->plural, "events") == 0)
         check_event(k, j, l);
     else if (strcmp(k->plural, "pods") == 0 && !*k->group && !was)
-        pod_check_create(j, l);
+        api_pod_check_create(j, l);
 }

@@ -15,14 +15,14 @@ static void annotation(struct apiserver *a, const struct obj *pod, const cJSON *
 {
     char full[96];
     snprintf(full, sizeof full, TEST_ANNOTATION "%s", key);
-    const cJSON *v = cJSON_GetObjectItemCaseSensitive(js_at(j, "metadata.annotations"), full);
+    const cJSON *v = cJSON_GetObjectItemCaseSensitive(api_js_at(j, "metadata.annotations"), full);
     snprintf(out, n, "%s", cJSON_IsString(v) ? v->valuestring : "");
     struct shelf *of[] = {a->control->replicasets, a->control->statefulsets};
     for (size_t i = 0; i < ARRAY_LEN(of) && !*out; i++) {
-        const struct obj *owner = workload_owner(a, of[i], pod);
-        const struct obj *above = owner && i == 0 ? workload_owner(a, a->control->deployments, owner) : NULL;
-        cJSON *w = above ? obj_parse(above) : owner ? obj_parse(owner) : NULL;
-        v = cJSON_GetObjectItemCaseSensitive(js_at(w, "metadata.annotations"), full);
+        const struct obj *owner = api_workload_owner(a, of[i], pod);
+        const struct obj *above = owner && i == 0 ? api_workload_owner(a, a->control->deployments, owner) : NULL;
+        cJSON *w = above ? api_obj_parse(above) : owner ? api_obj_parse(owner) : NULL;
+        v = cJSON_GetObjectItemCaseSensitive(api_js_at(w, "metadata.annotations"), full);
         snprintf(out, n, "%s", cJSON_IsString(v) ? v->valuestring : "");
         cJSON_Delete(w);
     }
@@ -47,40 +47,40 @@ static void set_containers(struct apiserver *a, cJSON *j, bool ready, const char
 {
     cJSON *list = cJSON_CreateArray();
     char at[32];
-    js_each(x, js_at(j, "spec.containers"))
+    js_each(x, api_js_at(j, "spec.containers"))
     {
-        cJSON *s = cJSON_CreateObject(), *state = js_obj(s, "state");
-        js_set_str(s, "name", js_str_or(x, "name", ""));
-        js_set_str(s, "image", js_str_or(x, "image", ""));
-        js_set_str(s, "imageID", waiting ? "" : "sha256:0");
-        js_set(s, "ready", cJSON_CreateBool(ready));
-        js_set(s, "started", cJSON_CreateBool(!waiting));
-        js_set_num(s, "restartCount", 0);
+        cJSON *s = cJSON_CreateObject(), *state = api_js_obj(s, "state");
+        api_js_set_str(s, "name", api_js_str_or(x, "name", ""));
+        api_js_set_str(s, "image", api_js_str_or(x, "image", ""));
+        api_js_set_str(s, "imageID", waiting ? "" : "sha256:0");
+        api_js_set(s, "ready", cJSON_CreateBool(ready));
+        api_js_set(s, "started", cJSON_CreateBool(!waiting));
+        api_js_set_num(s, "restartCount", 0);
         if (waiting) {
-            js_set_str(js_obj(state, "waiting"), "reason", waiting);
-            js_set_str(js_obj(state, "waiting"), "message", message);
+            api_js_set_str(api_js_obj(state, "waiting"), "reason", waiting);
+            api_js_set_str(api_js_obj(state, "waiting"), "message", message);
         } else {
-            js_set_str(js_obj(state, "running"), "startedAt", call_time(a, at));
+            api_js_set_str(api_js_obj(state, "running"), "startedAt", api_call_time(a, at));
         }
         cJSON_AddItemToArray(list, s);
     }
-    js_set(js_obj(j, "status"), "containerStatuses", list);
+    api_js_set(api_js_obj(j, "status"), "containerStatuses", list);
 }
 
 static void begin(struct apiserver *a, cJSON *j)
 {
     char at[32];
-    js_default(js_obj(j, "status"), "startTime", cJSON_CreateString(call_time(a, at)));
-    pod_set_condition(a, j, "Initialized", "True", NULL, NULL);
+    api_js_default(api_js_obj(j, "status"), "startTime", cJSON_CreateString(api_call_time(a, at)));
+    api_pod_set_condition(a, j, "Initialized", "True", NULL, NULL);
 }
 
 static void pull_fails(struct apiserver *a, struct obj *pod, cJSON *j)
 {
     begin(a, j);
-    pod_set_condition(a, j, "Ready", "False", "ContainersNotReady", "containers with unready status: [c]");
-    pod_set_condition(a, j, "ContainersReady", "False", "ContainersNotReady", "containers with unready status: [c]");
+    api_pod_set_condition(a, j, "Ready", "False", "ContainersNotReady", "containers with unready status: [c]");
+    api_pod_set_condition(a, j, "ContainersReady", "False", "ContainersNotReady", "containers with unready status: [c]");
     set_containers(a, j, false, "ImagePullBackOff", "Back-off pulling image");
-    control_put(a, a->control->pods, pod, j);
+    api_control_put(a, a->control->pods, pod, j);
 }
 
 static void starts(struct apiserver *a, struct obj *pod, cJSON *j)
@@ -90,24 +90,24 @@ static void starts(struct apiserver *a, struct obj *pod, cJSON *j)
     bool ready = strcmp(text, "true") != 0;
     uint64_t h = hash_of(pod->uid, strlen(pod->uid));
     begin(a, j);
-    js_set_str(js_obj(j, "status"), "phase", "Running");
+    api_js_set_str(api_js_obj(j, "status"), "phase", "Running");
     snprintf(ip, sizeof ip, "10.%u.%u.%u", (unsigned)(h >> 16 & 255), (unsigned)(h >> 8 & 255), (unsigned)(h & 255));
-    js_set_str(js_obj(j, "status"), "podIP", ip);
-    pod_set_condition(a, j, "Ready", ready ? "True" : "False", ready ? NULL : "ContainersNotReady", NULL);
-    pod_set_condition(a, j, "ContainersReady", ready ? "True" : "False", ready ? NULL : "ContainersNotReady", NULL);
+    api_js_set_str(api_js_obj(j, "status"), "podIP", ip);
+    api_pod_set_condition(a, j, "Ready", ready ? "True" : "False", ready ? NULL : "ContainersNotReady", NULL);
+    api_pod_set_condition(a, j, "ContainersReady", ready ? "True" : "False", ready ? NULL : "ContainersNotReady", NULL);
     set_containers(a, j, ready, NULL, NULL);
     annotation(a, pod, j, "run-ms", text, sizeof text);
     if (*text)
-        control_timer(a, (int64_t)(strtod(text, NULL) * 1e3), TIMER_FINISH, pod);
-    control_put(a, a->control->pods, pod, j);
+        api_control_timer(a, (int64_t)(strtod(text, NULL) * 1e3), TIMER_FINISH, pod);
+    api_control_put(a, a->control->pods, pod, j);
 }
 
 static void finishes(struct apiserver *a, struct obj *pod, cJSON *j)
 {
-    js_set_str(js_obj(j, "status"), "phase", "Succeeded");
-    pod_set_condition(a, j, "Ready", "False", "PodCompleted", NULL);
-    pod_set_condition(a, j, "ContainersReady", "False", "PodCompleted", NULL);
-    control_put(a, a->control->pods, pod, j);
+    api_js_set_str(api_js_obj(j, "status"), "phase", "Succeeded");
+    api_pod_set_condition(a, j, "Ready", "False", "PodCompleted", NULL);
+    api_pod_set_condition(a, j, "ContainersReady", "False", "PodCompleted", NULL);
+    api_control_put(a, a->control->pods, pod, j);
     a->control->schedule = true;
 }
 
@@ -118,7 +118,7 @@ static bool waits(const struct obj *pod)
     return *pod->node && strcmp(pod->phase, "Pending") == 0 && !pod->deleting;
 }
 
-void kubelet_event(struct apiserver *a, const struct event *e)
+void api_kubelet_event(struct apiserver *a, const struct event *e)
 {
     struct obj *pod = e->now;
     bool was_bound = e->was && *e->was->node && e->type == EVENT_MODIFIED;
@@ -127,32 +127,32 @@ void kubelet_event(struct apiserver *a, const struct event *e)
     if (e->type == EVENT_DELETED)
         return;
     if (waits(pod) && !was_bound) {
-        cJSON *j = obj_parse(pod);
-        control_timer(a, draw_us(a, pod, j), TIMER_START, pod);
+        cJSON *j = api_obj_parse(pod);
+        api_control_timer(a, draw_us(a, pod, j), TIMER_START, pod);
         cJSON_Delete(j);
     }
     if (*pod->node && pod->deleting && !(e->was && e->was->deleting))
-        control_timer(a, a->o.pod_stop_us, TIMER_STOP, pod);
+        api_control_timer(a, a->o.pod_stop_us, TIMER_STOP, pod);
 }
 
-void kubelet_timer(struct apiserver *a, const struct timer *t)
+void api_kubelet_timer(struct apiserver *a, const struct timer *t)
 {
     struct shelf *pods = a->control->pods;
-    size_t i = store_lower(pods, t->key);
+    size_t i = api_store_lower(pods, t->key);
     struct obj *pod = i < pods->n && strcmp(pods->v[i]->key, t->key) == 0 ? pods->v[i] : NULL;
     char broken[64];
     if (!pod || strcmp(pod->uid, t->uid) != 0)
         return;
     if (t->what == TIMER_STOP) {
         if (pod->deleting && !strstr(pod->json, "\"finalizers\":[\""))
-            remove_obj(a, pods, pod);
+            api_remove_obj(a, pods, pod);
         return;
     }
     if (pod->deleting)
         return;
-    cJSON *j = obj_parse(pod);
+    cJSON *j = api_obj_parse(pod);
     annotation(a, pod, j, "image", broken, sizeof broken);
-    obj_ref(pod);
+    api_obj_ref(pod);
     if (t->what == TIMER_FINISH)
         finishes(a, pod, j);
     else if (!waits(pod))
@@ -161,17 +161,17 @@ void kubelet_timer(struct apiserver *a, const struct timer *t)
         pull_fails(a, pod, j);
     else
         starts(a, pod, j);
-    obj_unref(pod);
+    api_obj_unref(pod);
 }
 
 /* The next attempt to pull comes soon after. */
-void kubelet_registry_up(struct apiserver *a)
+void api_kubelet_registry_up(struct apiserver *a)
 {
     struct shelf *pods = a->control->pods;
     for (size_t i = 0; i < pods->n; i++) {
         if (waits(pods->v[i]) && strstr(pods->v[i]->json, "ImagePullBackOff")) {
-            cJSON *j = obj_parse(pods->v[i]);
-            control_timer(a, draw_us(a, pods->v[i], j), TIMER_START, pods->v[i]);
+            cJSON *j = api_obj_parse(pods->v[i]);
+            api_control_timer(a, draw_us(a, pods->v[i], j), TIMER_START, pods->v[i]);
             cJSON_Delete(j);
         }
     }

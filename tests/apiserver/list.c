@@ -95,11 +95,11 @@ static bool token_parse(struct call *c, const char *token, struct page *p, long 
         cJSON_Delete(j);
         j = cJSON_Parse(json);
     }
-    const char *start = js_str(j, "start");
-    double version = js_num(j, "rv", 0);
+    const char *start = api_js_str(j, "start");
+    double version = api_js_num(j, "rv", 0);
     if (!start || version == 0) {
         cJSON_Delete(j);
-        return fail_bad(c, "invalid continue token: continue key is not valid: invalid character 'i' looking for beginning of value");
+        return api_fail_bad(c, "invalid continue token: continue key is not valid: invalid character 'i' looking for beginning of value");
     }
     start += *start == '/';
     snprintf(p->start, sizeof p->start, *c->ns ? "%s/%s" : "%s%s", c->ns, start);
@@ -113,8 +113,8 @@ static bool token_parse(struct call *c, const char *token, struct page *p, long 
 static bool expired(struct call *c, struct page *p, bool page)
 {
     if (!page)
-        return fail(c, 410, "Expired", NULL, "The resourceVersion for the provided list is too old.");
-    fail(c, 410, "Expired", NULL,
+        return api_fail(c, 410, "Expired", NULL, "The resourceVersion for the provided list is too old.");
+    api_fail(c, 410, "Expired", NULL,
          "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
          "the continue parameter, or use the continue token in this response to retrieve the remainder of the results. "
          "Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted "
@@ -122,8 +122,8 @@ static bool expired(struct call *c, struct page *p, bool page)
     struct buf token = buf_init(4096);
     token_text(&token, -1, *c->ns ? p->start + strlen(c->ns) + 1 : p->start, false);
     cJSON *j = cJSON_ParseWithLength(c->out->body.p, c->out->body.n);
-    js_set_str(js_obj(j, "metadata"), "continue", token.p);
-    answer(c, 410, j);
+    api_js_set_str(api_js_obj(j, "metadata"), "continue", token.p);
+    api_answer(c, 410, j);
     cJSON_Delete(j);
     buf_fini(&token);
     return false;
@@ -146,18 +146,18 @@ static bool too_new(struct call *c, uint64_t rv)
     cJSON *one = cJSON_CreateObject();
     cJSON_AddStringToObject(one, "reason", "ResourceVersionTooLarge");
     cJSON_AddStringToObject(one, "message", "Too large resource version");
-    cJSON_AddItemToArray(js_list(d, "causes"), one);
+    cJSON_AddItemToArray(api_js_list(d, "causes"), one);
     cJSON_AddNumberToObject(d, "retryAfterSeconds", 1);
     server_reply_header(c->out, "Retry-After", "1");
-    return fail(c, 504, "Timeout", d, "Timeout: Too large resource version: %llu, current: %s", (unsigned long long)rv, now);
+    return api_fail(c, 504, "Timeout", d, "Timeout: Too large resource version: %llu, current: %s", (unsigned long long)rv, now);
 }
 
 static bool resume(struct call *c, struct page *p, const char *token)
 {
-    const char *asked = call_query(c, "resourceVersion");
+    const char *asked = api_call_query(c, "resourceVersion");
     long long rv = -1;
     if (asked && *asked && strcmp(asked, "0") != 0)
-        return fail_bad(c, "specifying resource version is not allowed when using continue");
+        return api_fail_bad(c, "specifying resource version is not allowed when using continue");
     if (!token_parse(c, token, p, &rv))
         return false;
     return at_version(c, p, rv < 0 ? c->a->rv : (uint64_t)rv, true);
@@ -165,17 +165,17 @@ static bool resume(struct call *c, struct page *p, const char *token)
 
 static bool choose_version(struct call *c, struct page *p)
 {
-    const char *token = call_query(c, "continue"), *asked = call_query(c, "resourceVersion");
-    const char *match = call_query(c, "resourceVersionMatch");
+    const char *token = api_call_query(c, "continue"), *asked = api_call_query(c, "resourceVersion");
+    const char *match = api_call_query(c, "resourceVersionMatch");
     if (token && *token)
         return resume(c, p, token);
     p->rv = c->a->rv;
     if (!asked || !*asked)
         return !match || !*match ||
-               fail(c, 422, "Invalid", NULL, "resourceVersionMatch is forbidden unless resourceVersion is provided");
+               api_fail(c, 422, "Invalid", NULL, "resourceVersionMatch is forbidden unless resourceVersion is provided");
     uint64_t rv;
     if (!num_u64(asked, strlen(asked), &rv))
-        return fail_bad(c, "invalid resource version: resourceVersion: Invalid value: \"%s\": strconv.ParseUint: parsing \"%s\": "
+        return api_fail_bad(c, "invalid resource version: resourceVersion: Invalid value: \"%s\": strconv.ParseUint: parsing \"%s\": "
                         "invalid syntax", asked, asked);
     bool exact = match && strcmp(match, "Exact") == 0;
     if (rv == 0 && !exact) {
@@ -206,10 +206,10 @@ static int by_key_order(const void *x, const void *y)
 /* p->v: the table with every event after p->rv taken back. */
 static void look_back(const struct shelf *s, struct page *p)
 {
-    size_t from = store_after(s, p->rv), n = s->n_events - from, w = 0, k = 0;
+    size_t from = api_store_after(s, p->rv), n = s->n_events - from, w = 0, k = 0;
     struct undo *u = mem_zero(n + 1, sizeof *u);
     for (size_t i = 0; i < n; i++) {
-        const struct event *e = store_event(s, from + i);
+        const struct event *e = api_store_event(s, from + i);
         u[i] = (struct undo){e->now->key, e->was, i};
     }
     qsort(u, n, sizeof *u, by_key_order);
@@ -249,9 +249,9 @@ static size_t lower(const struct page *p, const char *key)
 
 static void add_partial(struct buf *out, const struct obj *o)
 {
-    cJSON *j = obj_parse(o);
+    cJSON *j = api_obj_parse(o);
     buf_str(out, "{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":");
-    js_add_text(out, js_at(j, "metadata"));
+    api_js_add_text(out, api_js_at(j, "metadata"));
     buf_char(out, '}');
     cJSON_Delete(j);
 }
@@ -295,7 +295,7 @@ static void add_items(struct call *c, struct page *p, struct buf *items, bool pa
         if (partial)
             add_partial(items, p->v[i]);
         else
-            obj_add_json(items, c->shelf, p->v[i], custom);
+            api_obj_add_json(items, c->shelf, p->v[i], custom);
         snprintf(p->start, sizeof p->start, "%s", *c->ns ? p->v[i]->name : p->v[i]->key);
     }
 }
@@ -318,12 +318,12 @@ static void write_list(struct call *c, struct page *p)
     buf_fini(&token);
 }
 
-void list_run(struct call *c)
+void api_list_run(struct call *c)
 {
     struct page p = {0};
-    const char *limit = call_query(c, "limit");
+    const char *limit = api_call_query(c, "limit");
     if (limit && *limit && !num_u64(limit, strlen(limit), &p.limit)) {
-        fail_bad(c, "strconv.ParseInt: parsing \"%s\": invalid syntax", limit);
+        api_fail_bad(c, "strconv.ParseInt: parsing \"%s\": invalid syntax", limit);
         return;
     }
     if (api_selector_parse(c, &p.sel) && choose_version(c, &p)) {
@@ -338,7 +338,7 @@ void list_run(struct call *c)
 }
 
 /* Replaces a large body by its gzip, at the speed a server uses. */
-void list_gzip(struct server_reply *r)
+void api_list_gzip(struct server_reply *r)
 {
     if (r->body.n < GZIP_FROM_BYTES || r->pull || r->status != 200)
         return;

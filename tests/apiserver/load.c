@@ -55,7 +55,7 @@ static enum err_code from_yaml(const char *text, size_t n, cJSON **out, struct e
     return ERR_OK;
 }
 
-cJSON *load_one(const char *text, size_t n)
+cJSON *api_load_one(const char *text, size_t n)
 {
     cJSON *j = cJSON_ParseWithLength(text, n);
     struct err e;
@@ -68,87 +68,87 @@ cJSON *load_one(const char *text, size_t n)
 
 static void node_ready(cJSON *j)
 {
-    cJSON *status = js_obj(j, "status");
-    const cJSON *capacity = js_at(status, "capacity");
+    cJSON *status = api_js_obj(j, "status");
+    const cJSON *capacity = api_js_at(status, "capacity");
     if (capacity)
-        js_default(status, "allocatable", cJSON_Duplicate(capacity, true));
-    quantities_canonical(js_at_mut(status, "capacity"));
-    quantities_canonical(js_at_mut(status, "allocatable"));
-    cJSON *conditions = js_list(status, "conditions");
+        api_js_default(status, "allocatable", cJSON_Duplicate(capacity, true));
+    api_quantities_canonical(api_js_at_mut(status, "capacity"));
+    api_quantities_canonical(api_js_at_mut(status, "allocatable"));
+    cJSON *conditions = api_js_list(status, "conditions");
     if (conditions->child)
         return;
     cJSON *ready = cJSON_CreateObject();
-    js_set_str(ready, "type", "Ready");
-    js_set_str(ready, "status", "True");
-    js_set_str(ready, "reason", "KubeletReady");
+    api_js_set_str(ready, "type", "Ready");
+    api_js_set_str(ready, "status", "True");
+    api_js_set_str(ready, "reason", "KubeletReady");
     cJSON_AddItemToArray(conditions, ready);
 }
 
 static void fill_metadata(struct apiserver *a, struct shelf *s, cJSON *j)
 {
-    cJSON *m = js_obj(j, "metadata");
+    cJSON *m = api_js_obj(j, "metadata");
     char uid[37], at[32];
     if (s->kind->namespaced)
-        js_default(m, "namespace", cJSON_CreateString("default"));
-    const struct obj *old = store_get(s, js_str(m, "namespace"), js_str_or(m, "name", ""));
-    cJSON *was = old ? obj_parse(old) : NULL;
-    if (!js_str(m, "uid")) {
-        store_uid(a, uid);
-        js_set_str(m, "uid", was ? js_str_or(was, "metadata.uid", uid) : uid);
+        api_js_default(m, "namespace", cJSON_CreateString("default"));
+    const struct obj *old = api_store_get(s, api_js_str(m, "namespace"), api_js_str_or(m, "name", ""));
+    cJSON *was = old ? api_obj_parse(old) : NULL;
+    if (!api_js_str(m, "uid")) {
+        api_store_uid(a, uid);
+        api_js_set_str(m, "uid", was ? api_js_str_or(was, "metadata.uid", uid) : uid);
     }
-    js_default(m, "creationTimestamp", cJSON_CreateString(was ? js_str_or(was, "metadata.creationTimestamp", "") : call_time(a, at)));
+    api_js_default(m, "creationTimestamp", cJSON_CreateString(was ? api_js_str_or(was, "metadata.creationTimestamp", "") : api_call_time(a, at)));
     if (s->kind->flags & KIND_GENERATION)
-        js_default(m, "generation", cJSON_CreateNumber(js_num(was, "metadata.generation", 0) + 1));
-    js_drop(m, "managedFields");
+        api_js_default(m, "generation", cJSON_CreateNumber(api_js_num(was, "metadata.generation", 0) + 1));
+    api_js_drop(m, "managedFields");
     cJSON_Delete(was);
 }
 
 static void need_namespace(struct apiserver *a, const char *ns)
 {
-    struct shelf *s = store_core(a, "namespaces");
-    if (store_get(s, NULL, ns))
+    struct shelf *s = api_store_core(a, "namespaces");
+    if (api_store_get(s, NULL, ns))
         return;
     cJSON *j = cJSON_CreateObject();
-    js_set_str(js_obj(j, "metadata"), "name", ns);
+    api_js_set_str(api_js_obj(j, "metadata"), "name", ns);
     fill_metadata(a, s, j);
-    kind_defaults(a, s->kind, j);
-    store_put(a, s, j);
+    api_kind_defaults(a, s->kind, j);
+    api_store_put(a, s, j);
     cJSON_Delete(j);
 }
 
 static enum err_code load_object(struct apiserver *a, cJSON *j, struct err *e)
 {
     char api[128], *slash;
-    snprintf(api, sizeof api, "%s", js_str_or(j, "apiVersion", ""));
+    snprintf(api, sizeof api, "%s", api_js_str_or(j, "apiVersion", ""));
     slash = strchr(api, '/');
     if (slash)
         *slash = '\0';
-    const char *kind = js_str_or(j, "kind", ""), *name = js_str_or(j, "metadata.name", "");
-    struct shelf *s = store_kind(a, slash ? api : "", slash ? slash + 1 : api, kind);
+    const char *kind = api_js_str_or(j, "kind", ""), *name = api_js_str_or(j, "metadata.name", "");
+    struct shelf *s = api_store_kind(a, slash ? api : "", slash ? slash + 1 : api, kind);
     if (!s)
-        return err_set(e, ERR_MISSING, "no resource for kind %s of %s", kind, js_str_or(j, "apiVersion", "(no apiVersion)"));
+        return err_set(e, ERR_MISSING, "no resource for kind %s of %s", kind, api_js_str_or(j, "apiVersion", "(no apiVersion)"));
     if (!*name)
         return err_set(e, ERR_INVAL, "%s without metadata.name", kind);
     fill_metadata(a, s, j);
     if (s->kind->namespaced)
-        need_namespace(a, js_str(j, "metadata.namespace"));
+        need_namespace(a, api_js_str(j, "metadata.namespace"));
     if (strcmp(s->kind->plural, "nodes") == 0)
         node_ready(j);
     else
-        kind_defaults(a, s->kind, j);
-    struct obj *o = store_put(a, s, j);
+        api_kind_defaults(a, s->kind, j);
+    struct obj *o = api_store_put(a, s, j);
     if (strcmp(s->kind->plural, "customresourcedefinitions") == 0) {
-        crd_created(a, o);
-        crd_serve_all(a);
+        api_crd_created(a, o);
+        api_crd_serve_all(a);
     }
     return ERR_OK;
 }
 
 static enum err_code load_json(struct apiserver *a, cJSON *j, struct err *e)
 {
-    const char *kind = js_str_or(j, "kind", "");
+    const char *kind = api_js_str_or(j, "kind", "");
     size_t n = strlen(kind);
-    cJSON *items = js_at_mut(j, "items");
+    cJSON *items = api_js_at_mut(j, "items");
     if (!items || n < 4 || strcmp(kind + n - 4, "List") != 0)
         return load_object(a, j, e);
     char one[96];
@@ -156,8 +156,8 @@ static enum err_code load_json(struct apiserver *a, cJSON *j, struct err *e)
     js_each(item, items)
     {
         if (n > 4) { /* PodList: items know neither */
-            js_default(item, "kind", cJSON_CreateString(one));
-            js_default(item, "apiVersion", cJSON_CreateString(js_str_or(j, "apiVersion", "")));
+            api_js_default(item, "kind", cJSON_CreateString(one));
+            api_js_default(item, "apiVersion", cJSON_CreateString(api_js_str_or(j, "apiVersion", "")));
         }
         enum err_code rc = load_object(a, item, e);
         if (rc)

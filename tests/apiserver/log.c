@@ -22,7 +22,7 @@ static char *copy_n(const char *s, size_t n)
 
 #define COPY(to, from) snprintf((to), sizeof(to), "%.*s", (int)sizeof(to) - 1, (from))
 
-void log_add(struct call *c)
+void api_log_add(struct call *c)
 {
     struct apiserver *a = c->a;
     if (a->n_log == a->size_log && a->size_log < LOG_MAX) {
@@ -63,11 +63,11 @@ static void empty(struct apiserver *a)
     a->n_log = 0;
 }
 
-void log_fini(struct apiserver *a)
+void api_log_fini(struct apiserver *a)
 {
     empty(a);
     mem_free(a->log);
-    fault_fini(a);
+    api_fault_fini(a);
 }
 
 /* Record number `at` (from 0 at the start or the last apiserver_forget), or NULL when it is too old. */
@@ -145,7 +145,7 @@ void apiserver_print_log(struct apiserver *a, size_t last)
 size_t apiserver_watches(struct apiserver *a)
 {
     api_lock(a);
-    size_t n = watch_count(a);
+    size_t n = api_watch_count(a);
     api_unlock(a);
     return n;
 }

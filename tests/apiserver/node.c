@@ -22,12 +22,12 @@ struct node_info {
 
 static void info_free(struct node_info *n)
 {
-    obj_unref(n->o);
+    api_obj_unref(n->o);
     cJSON_Delete(n->taints);
     cJSON_Delete(n->json);
 }
 
-void node_free(struct control *k)
+void api_node_free(struct control *k)
 {
     for (size_t i = 0; i < k->n_nodes; i++)
         info_free(&k->node[i]);
@@ -38,17 +38,17 @@ void node_free(struct control *k)
 
 static void info_read(struct node_info *n, struct obj *o)
 {
-    *n = (struct node_info){.o = obj_ref(o), .json = obj_parse(o), .taints = cJSON_CreateArray()};
-    n->cordoned = js_true(n->json, "spec.unschedulable");
-    js_each(t, js_at(n->json, "spec.taints"))
+    *n = (struct node_info){.o = api_obj_ref(o), .json = api_obj_parse(o), .taints = cJSON_CreateArray()};
+    n->cordoned = api_js_true(n->json, "spec.unschedulable");
+    js_each(t, api_js_at(n->json, "spec.taints"))
     {
-        if (strcmp(js_str_or(t, "effect", ""), "PreferNoSchedule") != 0)
+        if (strcmp(api_js_str_or(t, "effect", ""), "PreferNoSchedule") != 0)
             cJSON_AddItemToArray(n->taints, cJSON_Duplicate(t, true));
     }
-    js_each(v, js_at(n->json, "status.allocatable"))
+    js_each(v, api_js_at(n->json, "status.allocatable"))
     {
         if (n->n_room < RESOURCES_MAX) {
-            n->total[n->n_room] = js_quantity(v);
+            n->total[n->n_room] = api_js_quantity(v);
             n->room[n->n_room++] = (struct need){v->string, 0};
         }
     }
@@ -126,12 +126,12 @@ static void count_use(struct control *k)
 
 static bool tolerates(const cJSON *pod, const cJSON *taint)
 {
-    js_each(t, js_at(pod, "spec.tolerations"))
+    js_each(t, api_js_at(pod, "spec.tolerations"))
     {
-        const char *key = js_str_or(t, "key", ""), *op = js_str_or(t, "operator", "Equal"), *effect = js_str_or(t, "effect", "");
-        bool key_ok = !*key || strcmp(key, js_str_or(taint, "key", "")) == 0;
-        bool value_ok = strcmp(op, "Exists") == 0 || strcmp(js_str_or(t, "value", ""), js_str_or(taint, "value", "")) == 0;
-        if (key_ok && value_ok && (!*effect || strcmp(effect, js_str_or(taint, "effect", "")) == 0))
+        const char *key = api_js_str_or(t, "key", ""), *op = api_js_str_or(t, "operator", "Equal"), *effect = api_js_str_or(t, "effect", "");
+        bool key_ok = !*key || strcmp(key, api_js_str_or(taint, "key", "")) == 0;
+        bool value_ok = strcmp(op, "Exists") == 0 || strcmp(api_js_str_or(t, "value", ""), api_js_str_or(taint, "value", "")) == 0;
+        if (key_ok && value_ok && (!*effect || strcmp(effect, api_js_str_or(taint, "effect", "")) == 0))
             return true;
     }
     return false;
@@ -139,9 +139,9 @@ static bool tolerates(const cJSON *pod, const cJSON *taint)
 
 static bool expression_holds(const cJSON *x, const struct obj *node)
 {
-    const char *op = js_str_or(x, "operator", ""), *v = obj_label(node, js_str_or(x, "key", ""));
+    const char *op = api_js_str_or(x, "operator", ""), *v = api_obj_label(node, api_js_str_or(x, "key", ""));
     bool in = false;
-    js_each(one, js_at(x, "values"))
+    js_each(one, api_js_at(x, "values"))
         in |= v && cJSON_IsString(one) && strcmp(v, one->valuestring) == 0;
     if (strcmp(op, "In") == 0)
         return in;
@@ -152,12 +152,12 @@ static bool expression_holds(const cJSON *x, const struct obj *node)
 
 static bool affinity_holds(const cJSON *pod, const struct obj *node)
 {
-    const cJSON *terms = js_at(pod, "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms");
+    const cJSON *terms = api_js_at(pod, "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms");
     bool any = !terms;
     js_each(t, terms)
     {
         bool all = true;
-        js_each(x, js_at(t, "matchExpressions"))
+        js_each(x, api_js_at(t, "matchExpressions"))
             all &= expression_holds(x, node);
         any |= all;
     }
@@ -166,9 +166,9 @@ static bool affinity_holds(const cJSON *pod, const struct obj *node)
 
 static bool selector_holds(const cJSON *pod, const struct obj *node)
 {
-    js_each(x, js_at(pod, "spec.nodeSelector"))
+    js_each(x, api_js_at(pod, "spec.nodeSelector"))
     {
-        const char *v = obj_label(node, x->string);
+        const char *v = api_obj_label(node, x->string);
         if (!v || !cJSON_IsString(x) || strcmp(v, x->valuestring) != 0)
             return false;
     }
@@ -202,7 +202,7 @@ static const char *refuses(const struct node_info *n, const struct obj *pod, con
     js_each(t, n->taints)
     {
         if (!tolerates(j, t)) {
-            snprintf(text, size, "node(s) had untolerated taint {%s: %s}", js_str_or(t, "key", ""), js_str_or(t, "value", ""));
+            snprintf(text, size, "node(s) had untolerated taint {%s: %s}", api_js_str_or(t, "key", ""), api_js_str_or(t, "value", ""));
             return text;
         }
     }
@@ -264,16 +264,16 @@ static void say_unschedulable(struct apiserver *a, const struct obj *pod, cJSON 
         buf_fmt(&b, "%s %zu %s", i ? "," : "", r->count[i], r->text[i]);
     if (r->n)
         buf_str(&b, ".");
-    pod_set_condition(a, j, "PodScheduled", "False", "Unschedulable", b.p);
-    control_put(a, k->pods, pod, j);
+    api_pod_set_condition(a, j, "PodScheduled", "False", "Unschedulable", b.p);
+    api_control_put(a, k->pods, pod, j);
     buf_fini(&b);
 }
 
 static void place(struct apiserver *a, struct obj *pod)
 {
     struct control *k = a->control;
-    cJSON *j = obj_parse(pod);
-    if (cJSON_GetArraySize(js_at(j, "spec.schedulingGates")) > 0) {
+    cJSON *j = api_obj_parse(pod);
+    if (cJSON_GetArraySize(api_js_at(j, "spec.schedulingGates")) > 0) {
         cJSON_Delete(j);
         return;
     }
@@ -292,12 +292,12 @@ static void place(struct apiserver *a, struct obj *pod)
         return;
     }
     occupy(best, pod);
-    pod_bind(a, j, best->o->name);
-    store_put(a, k->pods, j);
+    api_pod_bind(a, j, best->o->name, true);
+    api_store_put(a, k->pods, j);
     cJSON_Delete(j);
 }
 
-void node_schedule(struct apiserver *a)
+void api_node_schedule(struct apiserver *a)
 {
     struct control *k = a->control;
     if (a->o.keep_unbound)
@@ -309,7 +309,7 @@ void node_schedule(struct apiserver *a)
         if (*pod->node || pod->deleting || ended(pod) || strcmp(pod->scheduler, "default-scheduler") != 0)
             continue;
         waiting = mem_grow(waiting, n + 1, sizeof(struct obj *));
-        waiting[n++] = obj_ref(pod);
+        waiting[n++] = api_obj_ref(pod);
     }
     if (n > 0) {
         refresh(k);
@@ -317,7 +317,7 @@ void node_schedule(struct apiserver *a)
     }
     for (size_t i = 0; i < n; i++) {
         place(a, waiting[i]);
-        obj_unref(waiting[i]);
+        api_obj_unref(waiting[i]);
     }
     mem_free(waiting);
     /* The writes above asked for another pass, but nothing that matters to it has changed. */
@@ -325,19 +325,19 @@ void node_schedule(struct apiserver *a)
 }
 
 /* A Ready node loses the taint it was created with. */
-void node_event(struct apiserver *a, struct obj *o)
+void api_node_event(struct apiserver *a, struct obj *o)
 {
     if (!o->ready || !strstr(o->json, "node.kubernetes.io/not-ready"))
         return;
-    cJSON *j = obj_parse(o), *taints = js_at_mut(j, "spec.taints");
+    cJSON *j = api_obj_parse(o), *taints = api_js_at_mut(j, "spec.taints");
     for (cJSON *t = taints ? taints->child : NULL; t;) {
         cJSON *next = t->next;
-        if (strcmp(js_str_or(t, "key", ""), "node.kubernetes.io/not-ready") == 0)
+        if (strcmp(api_js_str_or(t, "key", ""), "node.kubernetes.io/not-ready") == 0)
             cJSON_Delete(cJSON_DetachItemViaPointer(taints, t));
         t = next;
     }
     if (taints && !taints->child)
-        js_drop(js_obj(j, "spec"), "taints");
-    store_put(a, a->control->nodes, j);
+        api_js_drop(api_js_obj(j, "spec"), "taints");
+    api_store_put(a, a->control->nodes, j);
     cJSON_Delete(j);
 }

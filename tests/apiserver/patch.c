@@ -71,7 +71,7 @@ static bool pointer_add(cJSON *doc, const char *path, cJSON *value)
     cJSON *parent = pointer_parent(doc, path, last, sizeof last);
     int64_t i = -1;
     if (cJSON_IsObject(parent)) {
-        js_set(parent, last, value);
+        api_js_set(parent, last, value);
         return true;
     }
     bool end = strcmp(last, "-") == 0;
@@ -99,12 +99,12 @@ static bool pointer_remove(cJSON *doc, const char *path)
 
 static bool patch_op(cJSON *doc, const cJSON *op)
 {
-    const char *what = js_str_or(op, "op", ""), *path = js_str(op, "path"), *from = js_str(op, "from");
+    const char *what = api_js_str_or(op, "op", ""), *path = api_js_str(op, "path"), *from = api_js_str(op, "from");
     const cJSON *value = cJSON_GetObjectItemCaseSensitive(op, "value");
     if (!path)
         return false;
     if (strcmp(what, "test") == 0)
-        return js_same(pointer_get(doc, path), value) && value;
+        return api_js_same(pointer_get(doc, path), value) && value;
     if (strcmp(what, "remove") == 0)
         return pointer_remove(doc, path);
     if (strcmp(what, "add") == 0)
@@ -132,11 +132,11 @@ static bool json_patch(struct call *c, cJSON *doc, const cJSON *patch)
 {
     bool ok = cJSON_IsArray(patch);
     if (!ok)
-        return fail_bad(c, "error decoding patch: json: cannot unmarshal object into Go value of type jsonpatch.Patch");
+        return api_fail_bad(c, "error decoding patch: json: cannot unmarshal object into Go value of type jsonpatch.Patch");
     js_each(op, patch)
     {
         if (!patch_op(doc, op))
-            return fail(c, 422, "Invalid", cJSON_CreateObject(), "the server rejected our request due to an error in our request");
+            return api_fail(c, 422, "Invalid", cJSON_CreateObject(), "the server rejected our request due to an error in our request");
     }
     return true;
 }
@@ -148,11 +148,11 @@ static void merge(cJSON *to, const cJSON *patch)
     js_each(p, patch)
     {
         if (cJSON_IsNull(p)) {
-            js_drop(to, p->string);
+            api_js_drop(to, p->string);
         } else if (cJSON_IsObject(p)) {
-            merge(js_obj(to, p->string), p);
+            merge(api_js_obj(to, p->string), p);
         } else {
-            js_set(to, p->string, cJSON_Duplicate(p, true));
+            api_js_set(to, p->string, cJSON_Duplicate(p, true));
         }
     }
 }
@@ -184,7 +184,7 @@ static cJSON *find_by(cJSON *list, const char *key, const cJSON *item)
     const cJSON *want = cJSON_GetObjectItemCaseSensitive(item, key);
     js_each(x, list)
     {
-        if (want && js_same(cJSON_GetObjectItemCaseSensitive(x, key), want))
+        if (want && api_js_same(cJSON_GetObjectItemCaseSensitive(x, key), want))
             return x;
     }
     return NULL;
@@ -194,7 +194,7 @@ static bool replaces(const cJSON *list)
 {
     js_each(x, list)
     {
-        if (strcmp(js_str_or(x, "$patch", ""), "replace") == 0)
+        if (strcmp(api_js_str_or(x, "$patch", ""), "replace") == 0)
             return true;
     }
     return false;
@@ -207,7 +207,7 @@ static void strategic_list(cJSON *to, const cJSON *patch, const char *key)
         cJSON_DeleteItemFromArray(to, 0);
     js_each(p, patch)
     {
-        const char *directive = js_str_or(p, "$patch", "");
+        const char *directive = api_js_str_or(p, "$patch", "");
         cJSON *there = find_by(to, key, p);
         if (strcmp(directive, "delete") == 0) {
             if (there)
@@ -230,7 +230,7 @@ static void union_list(cJSON *to, const cJSON *patch) /* finalizers */
     {
         bool there = false;
         js_each(x, to)
-            there |= js_same(x, p);
+            there |= api_js_same(x, p);
         if (!there)
             cJSON_AddItemToArray(to, cJSON_Duplicate(p, true));
     }
@@ -242,7 +242,7 @@ static void delete_primitives(cJSON *list, const cJSON *patch)
     {
         for (cJSON *x = list ? list->child : NULL; x;) {
             cJSON *next = x->next;
-            if (js_same(x, p))
+            if (api_js_same(x, p))
                 cJSON_Delete(cJSON_DetachItemViaPointer(list, x));
             x = next;
         }
@@ -261,20 +261,20 @@ static void strategic_field(cJSON *to, const cJSON *p)
     else if (p->string[0] == '$')
         return;
     else if (cJSON_IsNull(p))
-        js_drop(to, p->string);
+        api_js_drop(to, p->string);
     else if (cJSON_IsObject(p))
-        strategic(js_obj(to, p->string), p);
+        strategic(api_js_obj(to, p->string), p);
     else if (key && (!p->child || cJSON_IsObject(p->child)))
-        strategic_list(js_list(to, p->string), p, key);
+        strategic_list(api_js_list(to, p->string), p, key);
     else if (cJSON_IsArray(p) && strcmp(p->string, "finalizers") == 0)
-        union_list(js_list(to, p->string), p);
+        union_list(api_js_list(to, p->string), p);
     else
-        js_set(to, p->string, cJSON_Duplicate(p, true));
+        api_js_set(to, p->string, cJSON_Duplicate(p, true));
 }
 
 static void strategic(cJSON *to, const cJSON *patch)
 {
-    const char *directive = js_str_or(patch, "$patch", "");
+    const char *directive = api_js_str_or(patch, "$patch", "");
     if (strcmp(directive, "replace") == 0 || strcmp(directive, "delete") == 0) {
         while (to->child)
             cJSON_Delete(cJSON_DetachItemViaPointer(to, to->child));
@@ -288,7 +288,7 @@ static void strategic(cJSON *to, const cJSON *patch)
         js_each(k, retain)
             keep |= cJSON_IsString(k) && strcmp(k->valuestring, x->string) == 0;
         if (!keep)
-            js_drop(to, x->string);
+            api_js_drop(to, x->string);
         x = next;
     }
     js_each(p, patch)
@@ -313,38 +313,38 @@ static enum patch_type type_of(const char *content_type)
 static bool refuse_type(struct call *c, bool custom)
 {
     if (custom)
-        return fail(c, 415, "UnsupportedMediaType", NULL, "the body of the request was in an unknown format - accepted media types "
+        return api_fail(c, 415, "UnsupportedMediaType", NULL, "the body of the request was in an unknown format - accepted media types "
                     "include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml");
-    return fail(c, 415, "UnsupportedMediaType", cJSON_CreateObject(), "415: Unsupported Media Type");
+    return api_fail(c, 415, "UnsupportedMediaType", cJSON_CreateObject(), "415: Unsupported Media Type");
 }
 
-bool patch_is_apply(const struct call *c)
+bool api_patch_is_apply(const struct call *c)
 {
     return type_of(c->content_type) == PATCH_APPLY;
 }
 
-bool patch_apply(struct call *c, const struct kind *k, cJSON *doc, cJSON **out)
+bool api_patch_apply(struct call *c, const struct kind *k, cJSON *doc, cJSON **out)
 {
     enum patch_type t = type_of(c->content_type);
     bool custom = k->flags & KIND_CUSTOM;
     if (t == PATCH_UNKNOWN || (t == PATCH_STRATEGIC && custom))
         return refuse_type(c, custom);
-    const char *manager = call_query(c, "fieldManager");
+    const char *manager = api_call_query(c, "fieldManager");
     if (t == PATCH_APPLY && !(manager && *manager)) {
         struct causes l = {0};
-        cause(&l, REQUIRED, "fieldManager", "Required value: is required for apply patch");
-        return fail_invalid(c, "PatchOptions", "meta.k8s.io", "", &l);
+        api_cause(&l, REQUIRED, "fieldManager", "Required value: is required for apply patch");
+        return api_fail_invalid(c, "PatchOptions", "meta.k8s.io", "", &l);
     }
     bool utf8 = utf8_valid_prefix(c->body, c->n_body) == c->n_body;
-    cJSON *patch = !utf8 ? NULL : t == PATCH_APPLY ? load_one(c->body, c->n_body) : cJSON_ParseWithLength(c->body, c->n_body);
+    cJSON *patch = !utf8 ? NULL : t == PATCH_APPLY ? api_load_one(c->body, c->n_body) : cJSON_ParseWithLength(c->body, c->n_body);
     if (!patch)
-        return fail_bad(c, "error decoding patch: unexpected end of JSON input");
+        return api_fail_bad(c, "error decoding patch: unexpected end of JSON input");
     cJSON *now = cJSON_Duplicate(doc, true);
     bool ok = true;
     if (t == PATCH_JSON)
         ok = json_patch(c, now, patch);
     else if (!cJSON_IsObject(patch))
-        ok = fail_bad(c, "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}");
+        ok = api_fail_bad(c, "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}");
     else if (t == PATCH_MERGE || custom)
         merge(now, patch);
     else
@@ -352,51 +352,58 @@ bool patch_apply(struct call *c, const struct kind *k, cJSON *doc, cJSON **out)
     cJSON_Delete(patch);
     if (!ok || !cJSON_IsObject(now)) {
         cJSON_Delete(now);
-        return ok && fail_bad(c, "the patched object is no object");
+        return ok && api_fail_bad(c, "the patched object is no object");
     }
     *out = now;
     return true;
 }
 
 /* The patched object as the server's decoder sees it. */
-bool patch_decoded(struct call *c, const struct kind *k, const cJSON *now, bool scale)
+bool api_patch_decoded(struct call *c, const struct shelf *s, cJSON *now, bool scale)
 {
-    char wrong[512];
-    kind_decode(k, now, scale, wrong, sizeof wrong);
-    if (!*wrong)
+    char wrong[512], field[256] = "";
+    const char *validation = api_call_query(c, "fieldValidation");
+    char *text = api_js_text(now);
+    api_kind_decode(s->kind, now, scale, wrong, sizeof wrong);
+    if (!scale)
+        api_field_unknown(s, now, field, sizeof field);
+    if (!*wrong && *field && validation && strcmp(validation, "Strict") == 0)
+        snprintf(wrong, sizeof wrong, "strict decoding error: unknown field \"%s\"", field);
+    if (!*wrong) {
+        mem_free(text);
         return true;
+    }
     struct causes l = {0};
-    char *text = js_text(now);
     struct buf quoted = buf_init(16 << 20);
-    js_quote(&quoted, text);
-    cause(&l, INVALID, "patch", "Invalid value: %s: %s", quoted.p, wrong);
+    api_js_quote(&quoted, text);
+    api_cause(&l, INVALID, "patch", "Invalid value: %s: %s", quoted.p, wrong);
     mem_free(text);
     buf_fini(&quoted);
-    return fail_invalid(c, "", "", "", &l);
+    return api_fail_invalid(c, "", "", "", &l);
 }
 
-void write_patch(struct call *c)
+void api_write_patch(struct call *c)
 {
     struct shelf *s = c->shelf;
     const struct kind *k = s->kind;
-    struct obj *old = store_get(s, c->ns, c->name);
+    struct obj *old = api_store_get(s, c->ns, c->name);
     cJSON *doc, *now = NULL;
-    if (!old && (!patch_is_apply(c) || *c->sub)) {
-        fail_not_found(c, c->name);
+    if (!old && (!api_patch_is_apply(c) || *c->sub)) {
+        api_fail_not_found(c, c->name);
         return;
     }
-    doc = old ? obj_parse(old) : cJSON_CreateObject();
-    js_set_str(doc, "kind", k->name);
+    doc = old ? api_obj_parse(old) : cJSON_CreateObject();
+    api_js_set_str(doc, "kind", k->name);
     char version[112];
     snprintf(version, sizeof version, "%s%s%s", k->group, *k->group ? "/" : "", k->version);
-    js_set_str(doc, "apiVersion", version);
-    if (patch_apply(c, k, doc, &now) && patch_decoded(c, k, now, false)) {
+    api_js_set_str(doc, "apiVersion", version);
+    if (api_patch_apply(c, k, doc, &now) && api_patch_decoded(c, s, now, false)) {
         if (old) {
-            write_commit(c, old, now, c->sub, 200);
+            api_write_commit(c, old, now, c->sub, 200);
             now = NULL;
         } else {
-            js_set_str(js_obj(now, "metadata"), "name", c->name);
-            write_insert(c, s, now);
+            api_js_set_str(api_js_obj(now, "metadata"), "name", c->name);
+            api_write_insert(c, s, now);
         }
     }
     cJSON_Delete(now);

@@ -28,8 +28,8 @@ static const char *type_of(const cJSON *v)
 
 static bool has_type(const cJSON *schema, const cJSON *v)
 {
-    const char *want = js_str_or(schema, "type", ""), *is = type_of(v);
-    if (js_true(schema, "x-kubernetes-int-or-string"))
+    const char *want = api_js_str_or(schema, "type", ""), *is = type_of(v);
+    if (api_js_true(schema, "x-kubernetes-int-or-string"))
         return strcmp(is, "integer") == 0 || strcmp(is, "string") == 0;
     if (!*want || strcmp(want, is) == 0)
         return true;
@@ -44,15 +44,15 @@ static void check_enum(const cJSON *schema, const cJSON *v, const char *path, st
     struct buf b = buf_init(1 << 16);
     js_each(x, list)
     {
-        if (js_same(x, v)) {
+        if (api_js_same(x, v)) {
             buf_fini(&b);
             return;
         }
         buf_str(&b, b.n ? ", " : "");
-        js_add_text(&b, x);
+        api_js_add_text(&b, x);
     }
-    char *text = js_text(v);
-    cause(l, "FieldValueNotSupported", path, "Unsupported value: %s: supported values: %s", text, b.p);
+    char *text = api_js_text(v);
+    api_cause(l, "FieldValueNotSupported", path, "Unsupported value: %s: supported values: %s", text, b.p);
     mem_free(text);
     buf_fini(&b);
 }
@@ -60,29 +60,29 @@ static void check_enum(const cJSON *schema, const cJSON *v, const char *path, st
 static void check_number(const cJSON *schema, const cJSON *v, const char *path, struct causes *l)
 {
     const cJSON *min = cJSON_GetObjectItemCaseSensitive(schema, "minimum"), *max = cJSON_GetObjectItemCaseSensitive(schema, "maximum");
-    bool above = js_true(schema, "exclusiveMinimum"), below = js_true(schema, "exclusiveMaximum");
+    bool above = api_js_true(schema, "exclusiveMinimum"), below = api_js_true(schema, "exclusiveMaximum");
     char is[NUM_TEXT], bound[NUM_TEXT];
     num_format(v->valuedouble, is);
     if (cJSON_IsNumber(min) && (v->valuedouble < min->valuedouble || (above && v->valuedouble == min->valuedouble)))
-        cause(l, INVALID, path, "Invalid value: %s: %s in body should be greater than %s%s", is, path, above ? "" : "or equal to ",
+        api_cause(l, INVALID, path, "Invalid value: %s: %s in body should be greater than %s%s", is, path, above ? "" : "or equal to ",
               num_format(min->valuedouble, bound));
     if (cJSON_IsNumber(max) && (v->valuedouble > max->valuedouble || (below && v->valuedouble == max->valuedouble)))
-        cause(l, INVALID, path, "Invalid value: %s: %s in body should be less than %s%s", is, path, below ? "" : "or equal to ",
+        api_cause(l, INVALID, path, "Invalid value: %s: %s in body should be less than %s%s", is, path, below ? "" : "or equal to ",
               num_format(max->valuedouble, bound));
 }
 
 static void check_string(const cJSON *schema, const cJSON *v, const char *path, struct causes *l)
 {
-    double n = (double)strlen(v->valuestring), min = js_num(schema, "minLength", 0), max = js_num(schema, "maxLength", 1e18);
-    const char *pattern = js_str(schema, "pattern");
+    double n = (double)strlen(v->valuestring), min = api_js_num(schema, "minLength", 0), max = api_js_num(schema, "maxLength", 1e18);
+    const char *pattern = api_js_str(schema, "pattern");
     regex_t re;
     if (n < min)
-        cause(l, INVALID, path, "Invalid value: \"%.200s\": %s in body should be at least %d chars long", v->valuestring, path, (int)min);
+        api_cause(l, INVALID, path, "Invalid value: \"%.200s\": %s in body should be at least %d chars long", v->valuestring, path, (int)min);
     if (n > max)
-        cause(l, "FieldValueTooLong", path, "Too long: may not be more than %d bytes", (int)max);
+        api_cause(l, "FieldValueTooLong", path, "Too long: may not be more than %d bytes", (int)max);
     if (pattern && regcomp(&re, pattern, REG_EXTENDED | REG_NOSUB) == 0) {
         if (regexec(&re, v->valuestring, 0, NULL, 0) != 0)
-            cause(l, INVALID, path, "Invalid value: \"%.200s\": %s in body should match '%s'", v->valuestring, path, pattern);
+            api_cause(l, INVALID, path, "Invalid value: \"%.200s\": %s in body should match '%s'", v->valuestring, path, pattern);
         regfree(&re);
     }
 }
@@ -93,13 +93,13 @@ static void visit_object(const cJSON *schema, cJSON *v, const char *path, struct
 {
     const cJSON *props = cJSON_GetObjectItemCaseSensitive(schema, "properties");
     const cJSON *more = cJSON_GetObjectItemCaseSensitive(schema, "additionalProperties");
-    bool keep = js_true(schema, "x-kubernetes-preserve-unknown-fields") || cJSON_IsTrue(more);
+    bool keep = api_js_true(schema, "x-kubernetes-preserve-unknown-fields") || cJSON_IsTrue(more);
     char at[PATH_MAX_BYTES];
     js_each(p, props)
     {
         const cJSON *d = cJSON_GetObjectItemCaseSensitive(p, "default");
         if (d)
-            js_default(v, p->string, cJSON_Duplicate(d, true));
+            api_js_default(v, p->string, cJSON_Duplicate(d, true));
     }
     for (cJSON *x = v->child; x;) {
         cJSON *next = x->next;
@@ -110,19 +110,19 @@ static void visit_object(const cJSON *schema, cJSON *v, const char *path, struct
             x = next;
             continue;
         }
-        if (cJSON_IsNull(x) && !js_true(s, "nullable"))
-            js_drop(v, x->string);
+        if (cJSON_IsNull(x) && !api_js_true(s, "nullable"))
+            api_js_drop(v, x->string);
         else if (s || cJSON_IsObject(more))
             visit(s ? s : more, x, at, l);
         else if (!keep)
-            js_drop(v, x->string);
+            api_js_drop(v, x->string);
         x = next;
     }
     js_each(r, cJSON_GetObjectItemCaseSensitive(schema, "required"))
     {
         if (cJSON_IsString(r) && !cJSON_GetObjectItemCaseSensitive(v, r->valuestring)) {
             child_path(at, path, r->valuestring);
-            cause(l, REQUIRED, at, "Required value");
+            api_cause(l, REQUIRED, at, "Required value");
         }
     }
 }
@@ -131,11 +131,11 @@ static void visit_array(const cJSON *schema, cJSON *v, const char *path, struct 
 {
     const cJSON *items = cJSON_GetObjectItemCaseSensitive(schema, "items");
     int n = cJSON_GetArraySize(v), i = 0;
-    double min = js_num(schema, "minItems", 0), max = js_num(schema, "maxItems", 1e18);
+    double min = api_js_num(schema, "minItems", 0), max = api_js_num(schema, "maxItems", 1e18);
     if (n < min)
-        cause(l, INVALID, path, "Invalid value: %d: %s in body should have at least %d items", n, path, (int)min);
+        api_cause(l, INVALID, path, "Invalid value: %d: %s in body should have at least %d items", n, path, (int)min);
     if (n > max)
-        cause(l, "FieldValueTooMany", path, "Too many: %d: must have at most %d items", n, (int)max);
+        api_cause(l, "FieldValueTooMany", path, "Too many: %d: must have at most %d items", n, (int)max);
     js_each(x, items ? v : NULL)
     {
         char at[PATH_MAX_BYTES];
@@ -146,11 +146,11 @@ static void visit_array(const cJSON *schema, cJSON *v, const char *path, struct 
 
 static void visit(const cJSON *schema, cJSON *v, const char *path, struct causes *l)
 {
-    if (!schema || (cJSON_IsNull(v) && js_true(schema, "nullable")))
+    if (!schema || (cJSON_IsNull(v) && api_js_true(schema, "nullable")))
         return;
     if (!has_type(schema, v)) {
-        cause(l, "FieldValueTypeInvalid", path, "Invalid value: \"%s\": %s in body must be of type %s: \"%s\"", type_of(v), path,
-              js_str_or(schema, "type", "integer or string"), type_of(v));
+        api_cause(l, "FieldValueTypeInvalid", path, "Invalid value: \"%s\": %s in body must be of type %s: \"%s\"", type_of(v), path,
+              api_js_str_or(schema, "type", "integer or string"), type_of(v));
         return;
     }
     check_enum(schema, v, path, l);
@@ -164,7 +164,40 @@ static void visit(const cJSON *schema, cJSON *v, const char *path, struct causes
         visit_object(schema, v, path, l);
 }
 
-void schema_apply(const cJSON *schema, cJSON *json, struct causes *l)
+static bool unknown(const cJSON *schema, const cJSON *v, const char *path, char *out, size_t n)
+{
+    const cJSON *props = cJSON_GetObjectItemCaseSensitive(schema, "properties");
+    const cJSON *more = cJSON_GetObjectItemCaseSensitive(schema, "additionalProperties");
+    const cJSON *items = cJSON_GetObjectItemCaseSensitive(schema, "items");
+    bool keep = api_js_true(schema, "x-kubernetes-preserve-unknown-fields") || cJSON_IsTrue(more);
+    char at[PATH_MAX_BYTES];
+    int i = 0;
+    js_each(x, v)
+    {
+        const cJSON *s = cJSON_IsArray(v) ? items : cJSON_GetObjectItemCaseSensitive(props, x->string);
+        if (cJSON_IsArray(v))
+            snprintf(at, sizeof at, "%s[%d]", path, i++);
+        else
+            child_path(at, path, x->string);
+        if (!*path && (strcmp(x->string, "metadata") == 0 || strcmp(x->string, "kind") == 0 || strcmp(x->string, "apiVersion") == 0))
+            continue;
+        s = s ? s : cJSON_IsObject(more) ? more : NULL;
+        if (!s && !keep) {
+            snprintf(out, n, "%s", at);
+            return true;
+        }
+        if (s && unknown(s, x, at, out, n))
+            return true;
+    }
+    return false;
+}
+
+bool api_schema_unknown(const cJSON *schema, const cJSON *json, char *out, size_t n)
+{
+    return unknown(schema, json, "", out, n);
+}
+
+void api_schema_apply(const cJSON *schema, cJSON *json, struct causes *l)
 {
     visit(schema, json, "", l);
 }

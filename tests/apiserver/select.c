@@ -61,7 +61,7 @@ void api_selector_free(struct selector *s)
     mem_free(s);
 }
 
-bool selector_has_fields(const struct selector *s)
+bool api_selector_has_fields(const struct selector *s)
 {
     return s && s->has_fields;
 }
@@ -80,7 +80,7 @@ static size_t word(const char *p)
 
 static bool bad_labels(struct call *c, const char *found, const char *expected)
 {
-    return fail_bad(c, "unable to parse requirement: found '%.64s', expected: %s", found, expected);
+    return api_fail_bad(c, "unable to parse requirement: found '%.64s', expected: %s", found, expected);
 }
 
 /* "(a,b)" after in or notin; leaves *at behind the bracket. */
@@ -176,10 +176,10 @@ static bool parse_fields(struct call *c, const char *text, struct selector *s)
         const char *op = p + n_key;
         size_t n_op = strspn(op, "=!");
         if (n_op == 0 || n_key == 0)
-            return fail_bad(c, "invalid selector: '%.*s'; can't understand '%.*s'", (int)n, p, (int)n, p);
+            return api_fail_bad(c, "invalid selector: '%.*s'; can't understand '%.*s'", (int)n, p, (int)n, p);
         struct requirement *d = add_requirement(s, true, p, n_key, *op == '!' ? OP_NOT_IN : OP_IN);
         if (!known_field(c->shelf->kind, d->key))
-            return fail_bad(c, "field label not supported: %s", d->key);
+            return api_fail_bad(c, "field label not supported: %s", d->key);
         add_value(d, op + n_op, n - n_key - n_op);
         p += n + (p[n] == ',');
     }
@@ -188,7 +188,7 @@ static bool parse_fields(struct call *c, const char *text, struct selector *s)
 
 bool api_selector_parse(struct call *c, struct selector **out)
 {
-    const char *labels = call_query(c, "labelSelector"), *fields = call_query(c, "fieldSelector");
+    const char *labels = api_call_query(c, "labelSelector"), *fields = api_call_query(c, "fieldSelector");
     *out = NULL;
     if (!(labels && *labels) && !(fields && *fields))
         return true;
@@ -203,25 +203,25 @@ bool api_selector_parse(struct call *c, struct selector **out)
 
 /* ---- LabelSelector objects ---- */
 
-struct selector *selector_of_labels(const cJSON *v, bool *ok)
+struct selector *api_selector_of_labels(const cJSON *v, bool *ok)
 {
     struct selector *s = mem_zero(1, sizeof *s);
     *ok = cJSON_IsObject(v);
-    js_each(l, js_at(v, "matchLabels"))
+    js_each(l, api_js_at(v, "matchLabels"))
     {
         if (cJSON_IsString(l))
             add_value(add_requirement(s, false, l->string, strlen(l->string), OP_IN), l->valuestring, strlen(l->valuestring));
     }
-    js_each(x, js_at(v, "matchExpressions"))
+    js_each(x, api_js_at(v, "matchExpressions"))
     {
         static const char *const name[] = {"In", "NotIn", "Exists", "DoesNotExist"};
-        const char *op = js_str_or(x, "operator", ""), *key = js_str_or(x, "key", "");
+        const char *op = api_js_str_or(x, "operator", ""), *key = api_js_str_or(x, "key", "");
         size_t i = 0;
         while (i < ARRAY_LEN(name) && strcmp(op, name[i]) != 0)
             i++;
         *ok &= i < ARRAY_LEN(name);
         struct requirement *d = add_requirement(s, false, key, strlen(key), i < ARRAY_LEN(name) ? (enum op)i : OP_EXISTS);
-        js_each(one, js_at(x, "values"))
+        js_each(one, api_js_at(x, "values"))
         {
             if (cJSON_IsString(one))
                 add_value(d, one->valuestring, strlen(one->valuestring));
@@ -230,21 +230,21 @@ struct selector *selector_of_labels(const cJSON *v, bool *ok)
     return s;
 }
 
-void selector_text(struct buf *out, const cJSON *v)
+void api_selector_text(struct buf *out, const cJSON *v)
 {
     const char *comma = "";
-    js_each(l, js_at(v, "matchLabels"))
+    js_each(l, api_js_at(v, "matchLabels"))
     {
         buf_fmt(out, "%s%s=%s", comma, l->string, cJSON_IsString(l) ? l->valuestring : "");
         comma = ",";
     }
-    js_each(x, js_at(v, "matchExpressions"))
+    js_each(x, api_js_at(v, "matchExpressions"))
     {
-        const char *op = js_str_or(x, "operator", ""), *key = js_str_or(x, "key", "");
+        const char *op = api_js_str_or(x, "operator", ""), *key = api_js_str_or(x, "key", "");
         bool set = strcmp(op, "In") == 0 || strcmp(op, "NotIn") == 0;
         buf_fmt(out, "%s%s%s%s", comma, strcmp(op, "DoesNotExist") == 0 ? "!" : "", key,
                 !set ? "" : strcmp(op, "In") == 0 ? " in (" : " notin (");
-        js_each(one, set ? js_at(x, "values") : NULL)
+        js_each(one, set ? api_js_at(x, "values") : NULL)
             buf_fmt(out, "%s%s", one->prev && one->prev->next ? "," : "", cJSON_IsString(one) ? one->valuestring : "");
         buf_str(out, set ? ")" : "");
         comma = ",";
@@ -265,8 +265,8 @@ static const char *field_of(const struct obj *o, const char *key, char *store, s
         return o->phase;
     if (strcmp(key, "spec.schedulerName") == 0)
         return o->scheduler;
-    cJSON *j = obj_parse(o);
-    const cJSON *v = js_at(j, key);
+    cJSON *j = api_obj_parse(o);
+    const cJSON *v = api_js_at(j, key);
     snprintf(store, n, "%s", cJSON_IsString(v) ? v->valuestring : cJSON_IsTrue(v) ? "true" : cJSON_IsBool(v) ? "false" : "");
     if (!v && strcmp(key, "spec.unschedulable") == 0)
         snprintf(store, n, "false");
@@ -277,7 +277,7 @@ static const char *field_of(const struct obj *o, const char *key, char *store, s
 static bool holds(const struct requirement *d, const struct obj *o)
 {
     char store[512];
-    const char *v = d->field ? field_of(o, d->key, store, sizeof store) : obj_label(o, d->key);
+    const char *v = d->field ? field_of(o, d->key, store, sizeof store) : api_obj_label(o, d->key);
     if (d->op == OP_EXISTS || d->op == OP_MISSING)
         return (v != NULL) == (d->op == OP_EXISTS);
     bool in = false;

@@ -12,18 +12,18 @@ static struct buf fresh_body(struct call *c)
     return buf_init(ANSWER_BYTES_MAX);
 }
 
-void answer(struct call *c, int status, const cJSON *body)
+void api_answer(struct call *c, int status, const cJSON *body)
 {
     c->out->status = status;
     c->out->body = fresh_body(c);
-    js_add_text(&c->out->body, body);
+    api_js_add_text(&c->out->body, body);
 }
 
-void answer_obj(struct call *c, int status, const struct shelf *s, const struct obj *o)
+void api_answer_obj(struct call *c, int status, const struct shelf *s, const struct obj *o)
 {
     c->out->status = status;
     c->out->body = fresh_body(c);
-    obj_add_json(&c->out->body, s, o, true);
+    api_obj_add_json(&c->out->body, s, o, true);
 }
 
 static void answer_status(struct call *c, int code, const char *status, const char *message, const char *reason,
@@ -41,17 +41,17 @@ static void answer_status(struct call *c, int code, const char *status, const ch
     if (details)
         cJSON_AddItemToObject(j, "details", details);
     cJSON_AddNumberToObject(j, "code", code);
-    answer(c, code, j);
+    api_answer(c, code, j);
     cJSON_Delete(j);
 }
 
-void answer_success(struct call *c, int status, cJSON *details)
+void api_answer_success(struct call *c, int status, cJSON *details)
 {
     answer_status(c, status, "Success", NULL, NULL, details);
     if (details) { /* of a deletion: without a code */
         cJSON *j = cJSON_ParseWithLength(c->out->body.p, c->out->body.n);
-        js_drop(j, "code");
-        answer(c, status, j);
+        api_js_drop(j, "code");
+        api_answer(c, status, j);
         cJSON_Delete(j);
     }
 }
@@ -62,7 +62,7 @@ static bool fail_text(struct call *c, int code, const char *reason, cJSON *detai
     return false;
 }
 
-bool fail(struct call *c, int code, const char *reason, cJSON *details, const char *fmt, ...)
+bool api_fail(struct call *c, int code, const char *reason, cJSON *details, const char *fmt, ...)
 {
     char text[2048];
     va_list ap;
@@ -72,7 +72,7 @@ bool fail(struct call *c, int code, const char *reason, cJSON *details, const ch
     return fail_text(c, code, reason, details, text);
 }
 
-bool fail_plain(struct call *c, int code, const char *text)
+bool api_fail_plain(struct call *c, int code, const char *text)
 {
     c->out->status = code;
     c->out->content_type = "text/plain; charset=utf-8";
@@ -81,7 +81,7 @@ bool fail_plain(struct call *c, int code, const char *text)
     return false;
 }
 
-bool fail_bad(struct call *c, const char *fmt, ...)
+bool api_fail_bad(struct call *c, const char *fmt, ...)
 {
     char text[2048];
     va_list ap;
@@ -91,7 +91,7 @@ bool fail_bad(struct call *c, const char *fmt, ...)
     return fail_text(c, 400, "BadRequest", NULL, text);
 }
 
-cJSON *detail(const char *name, const char *group, const char *kind)
+cJSON *api_detail(const char *name, const char *group, const char *kind)
 {
     cJSON *d = cJSON_CreateObject();
     if (name && *name)
@@ -103,34 +103,34 @@ cJSON *detail(const char *name, const char *group, const char *kind)
     return d;
 }
 
-void detail_cause(cJSON *details, const char *reason, const char *message, const char *field)
+void api_detail_cause(cJSON *details, const char *reason, const char *message, const char *field)
 {
     cJSON *one = cJSON_CreateObject();
     cJSON_AddStringToObject(one, "reason", reason);
     cJSON_AddStringToObject(one, "message", message);
     if (field)
         cJSON_AddStringToObject(one, "field", field);
-    cJSON_AddItemToArray(js_list(details, "causes"), one);
+    cJSON_AddItemToArray(api_js_list(details, "causes"), one);
 }
 
-bool fail_not_found(struct call *c, const char *name)
+bool api_fail_not_found(struct call *c, const char *name)
 {
     const char *dot = *c->group ? "." : "";
-    return fail(c, 404, "NotFound", detail(name, c->group, c->resource), "%s%s%s \"%s\" not found", c->resource, dot,
+    return api_fail(c, 404, "NotFound", api_detail(name, c->group, c->resource), "%s%s%s \"%s\" not found", c->resource, dot,
                 c->group, name);
 }
 
-bool fail_conflict(struct call *c, const char *name)
+bool api_fail_conflict(struct call *c, const char *name)
 {
     const char *dot = *c->group ? "." : "";
-    return fail(c, 409, "Conflict", detail(name, c->group, c->resource),
+    return api_fail(c, 409, "Conflict", api_detail(name, c->group, c->resource),
                 "Operation cannot be fulfilled on %s%s%s \"%s\": the object has been modified; please apply your changes to "
                 "the latest version and try again", c->resource, dot, c->group, name);
 }
 
 /* ---- 422 ---- */
 
-void cause(struct causes *l, const char *reason, const char *field, const char *fmt, ...)
+void api_cause(struct causes *l, const char *reason, const char *field, const char *fmt, ...)
 {
     struct buf b = buf_init(4 << 20);
     char text[4096];
@@ -151,26 +151,26 @@ void cause(struct causes *l, const char *reason, const char *field, const char *
         l->list = cJSON_CreateObject();
         l->text = buf_init(16 << 20);
     }
-    detail_cause(l->list, reason, b.p, field);
+    api_detail_cause(l->list, reason, b.p, field);
     buf_fmt(&l->text, "%s%s: ", l->n ? ", " : "", field);
     buf_add(&l->text, b.p, b.n);
     l->n++;
     buf_fini(&b);
 }
 
-bool causes_none(struct causes *l)
+bool api_causes_none(struct causes *l)
 {
     return l->n == 0;
 }
 
-bool fail_invalid(struct call *c, const char *kind, const char *group, const char *name, struct causes *l)
+bool api_fail_invalid(struct call *c, const char *kind, const char *group, const char *name, struct causes *l)
 {
     struct buf b = buf_init(20 << 20);
     buf_fmt(&b, "%s%s%s \"%s\" is invalid: %s", kind, *group ? "." : "", group, name, l->n > 1 ? "[" : "");
     buf_add(&b, l->text.p, l->text.n);
     if (l->n > 1)
         buf_char(&b, ']');
-    cJSON *d = detail(name, group, kind);
+    cJSON *d = api_detail(name, group, kind);
     cJSON_AddItemToObject(d, "causes", cJSON_DetachItemFromObjectCaseSensitive(l->list, "causes"));
     fail_text(c, 422, "Invalid", d, b.p);
     buf_fini(&b);

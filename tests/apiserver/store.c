@@ -10,19 +10,19 @@
 
 /* ---- objects ---- */
 
-struct obj *obj_ref(struct obj *o)
+struct obj *api_obj_ref(struct obj *o)
 {
     o->refs++;
     return o;
 }
 
-void obj_unref(struct obj *o)
+void api_obj_unref(struct obj *o)
 {
     if (o && --o->refs == 0)
         mem_free(o);
 }
 
-cJSON *obj_parse(const struct obj *o)
+cJSON *api_obj_parse(const struct obj *o)
 {
     cJSON *j = cJSON_ParseWithLength(o->json, o->n_json);
     ASSERT(j);
@@ -45,9 +45,9 @@ enum { NEEDS_MAX = 16 };
 static size_t pod_needs(const cJSON *j, struct need need[NEEDS_MAX])
 {
     size_t n = 0;
-    js_each(x, js_at(j, "spec.containers"))
+    js_each(x, api_js_at(j, "spec.containers"))
     {
-        js_each(v, js_at(x, "resources.requests"))
+        js_each(v, api_js_at(x, "resources.requests"))
         {
             size_t i = 0;
             while (i < n && strcmp(need[i].resource, v->string) != 0)
@@ -55,7 +55,7 @@ static size_t pod_needs(const cJSON *j, struct need need[NEEDS_MAX])
             if (i == n && n < NEEDS_MAX)
                 need[n++] = (struct need){v->string, 0};
             if (i < n)
-                need[i].milli += js_quantity(v);
+                need[i].milli += api_js_quantity(v);
         }
     }
     return n;
@@ -63,10 +63,10 @@ static size_t pod_needs(const cJSON *j, struct need need[NEEDS_MAX])
 
 static const char *controller_of(const cJSON *j)
 {
-    js_each(r, js_at(j, "metadata.ownerReferences"))
+    js_each(r, api_js_at(j, "metadata.ownerReferences"))
     {
-        if (js_true(r, "controller"))
-            return js_str_or(r, "uid", "");
+        if (api_js_true(r, "controller"))
+            return api_js_str_or(r, "uid", "");
     }
     return "";
 }
@@ -114,12 +114,12 @@ static struct obj *obj_build(const struct obj_facts *f, uint64_t rv, const char 
 static struct obj *obj_new(struct apiserver *a, const cJSON *j, uint64_t rv)
 {
     struct need need[NEEDS_MAX];
-    const cJSON *labels = js_at(j, "metadata.labels");
+    const cJSON *labels = api_js_at(j, "metadata.labels");
     const char **label = mem_zero(2 * (size_t)cJSON_GetArraySize(labels) + 1, sizeof *label);
-    struct obj_facts f = {.ns = js_str(j, "metadata.namespace"), .name = js_str(j, "metadata.name"), .uid = js_str(j, "metadata.uid"),
-                          .node = js_str(j, "spec.nodeName"), .phase = js_str(j, "status.phase"),
-                          .scheduler = js_str(j, "spec.schedulerName"), .owner = controller_of(j),
-                          .deleting = js_str(j, "metadata.deletionTimestamp"), .ready = pod_ready(j), .label = label,
+    struct obj_facts f = {.ns = api_js_str(j, "metadata.namespace"), .name = api_js_str(j, "metadata.name"), .uid = api_js_str(j, "metadata.uid"),
+                          .node = api_js_str(j, "spec.nodeName"), .phase = api_js_str(j, "status.phase"),
+                          .scheduler = api_js_str(j, "spec.schedulerName"), .owner = controller_of(j),
+                          .deleting = api_js_str(j, "metadata.deletionTimestamp"), .ready = api_pod_ready(j), .label = label,
                           .need = need, .n_needs = pod_needs(j, need)};
     js_each(l, labels)
     {
@@ -129,13 +129,13 @@ static struct obj *obj_new(struct apiserver *a, const cJSON *j, uint64_t rv)
         }
     }
     buf_clear(&a->scratch);
-    js_add_text(&a->scratch, j);
+    api_js_add_text(&a->scratch, j);
     struct obj *o = obj_build(&f, rv, a->scratch.p, a->scratch.n);
     mem_free(label);
     return o;
 }
 
-const char *obj_label(const struct obj *o, const char *key)
+const char *api_obj_label(const struct obj *o, const char *key)
 {
     for (size_t i = 0; i < o->n_labels; i++) {
         if (strcmp(o->label[2 * i], key) == 0)
@@ -144,7 +144,7 @@ const char *obj_label(const struct obj *o, const char *key)
     return NULL;
 }
 
-void obj_add_json(struct buf *out, const struct shelf *s, const struct obj *o, bool with_kind)
+void api_obj_add_json(struct buf *out, const struct shelf *s, const struct obj *o, bool with_kind)
 {
     if (!with_kind) {
         buf_add(out, o->json, o->n_json);
@@ -156,7 +156,7 @@ void obj_add_json(struct buf *out, const struct shelf *s, const struct obj *o, b
 
 /* ---- shelves ---- */
 
-struct shelf *store_add_shelf(struct apiserver *a, const struct kind *k, struct crd *crd)
+struct shelf *api_store_add_shelf(struct apiserver *a, const struct kind *k, struct crd *crd)
 {
     struct shelf *s = mem_zero(1, sizeof *s);
     s->kind = k;
@@ -176,33 +176,33 @@ struct shelf *store_add_shelf(struct apiserver *a, const struct kind *k, struct 
 static void shelf_free(struct shelf *s)
 {
     for (size_t i = 0; i < s->n; i++)
-        obj_unref(s->v[i]);
+        api_obj_unref(s->v[i]);
     for (size_t i = 0; i < s->n_events; i++) {
-        const struct event *e = store_event(s, i);
-        obj_unref(e->now);
-        obj_unref(e->was);
+        const struct event *e = api_store_event(s, i);
+        api_obj_unref(e->now);
+        api_obj_unref(e->was);
     }
-    crd_free(s->crd);
+    api_crd_free(s->crd);
     mem_free(s->v);
     mem_free(s->ring);
     mem_free(s->prefix);
     mem_free(s);
 }
 
-void store_drop_shelf(struct apiserver *a, struct shelf *s)
+void api_store_drop_shelf(struct apiserver *a, struct shelf *s)
 {
     for (size_t i = 0; i < a->n_shelves; i++) {
         if (a->shelf[i] == s) {
             memmove(&a->shelf[i], &a->shelf[i + 1], (a->n_shelves - i - 1) * sizeof(struct shelf *));
             a->n_shelves--;
-            watch_drop_shelf(a, s);
+            api_watch_drop_shelf(a, s);
             shelf_free(s);
             return;
         }
     }
 }
 
-void store_fini(struct apiserver *a)
+void api_store_fini(struct apiserver *a)
 {
     for (size_t i = 0; i < a->n_shelves; i++)
         shelf_free(a->shelf[i]);
@@ -210,7 +210,7 @@ void store_fini(struct apiserver *a)
     buf_fini(&a->scratch);
 }
 
-struct shelf *store_shelf(struct apiserver *a, const char *group, const char *version, const char *plural)
+struct shelf *api_store_shelf(struct apiserver *a, const char *group, const char *version, const char *plural)
 {
     for (size_t i = 0; i < a->n_shelves; i++) {
         const struct kind *k = a->shelf[i]->kind;
@@ -220,7 +220,7 @@ struct shelf *store_shelf(struct apiserver *a, const char *group, const char *ve
     return NULL;
 }
 
-struct shelf *store_kind(struct apiserver *a, const char *group, const char *version, const char *kind)
+struct shelf *api_store_kind(struct apiserver *a, const char *group, const char *version, const char *kind)
 {
     for (size_t i = 0; i < a->n_shelves; i++) {
         const struct kind *k = a->shelf[i]->kind;
@@ -230,7 +230,7 @@ struct shelf *store_kind(struct apiserver *a, const char *group, const char *ver
     return NULL;
 }
 
-struct shelf *store_core(struct apiserver *a, const char *plural)
+struct shelf *api_store_core(struct apiserver *a, const char *plural)
 {
     for (size_t i = 0; i < a->n_shelves; i++) {
         if (strcmp(a->shelf[i]->kind->plural, plural) == 0)
@@ -240,7 +240,7 @@ struct shelf *store_core(struct apiserver *a, const char *plural)
     return NULL;
 }
 
-size_t store_lower(const struct shelf *s, const char *key)
+size_t api_store_lower(const struct shelf *s, const char *key)
 {
     size_t lo = 0, hi = s->n;
     while (lo < hi) {
@@ -253,27 +253,27 @@ size_t store_lower(const struct shelf *s, const char *key)
     return lo;
 }
 
-struct obj *store_get(const struct shelf *s, const char *ns, const char *name)
+struct obj *api_store_get(const struct shelf *s, const char *ns, const char *name)
 {
     char key[640];
     snprintf(key, sizeof key, ns && *ns ? "%s/%s" : "%s%s", ns && *ns ? ns : "", name);
-    size_t i = store_lower(s, key);
+    size_t i = api_store_lower(s, key);
     return i < s->n && strcmp(s->v[i]->key, key) == 0 ? s->v[i] : NULL;
 }
 
 /* ---- events ---- */
 
-const struct event *store_event(const struct shelf *s, size_t i)
+const struct event *api_store_event(const struct shelf *s, size_t i)
 {
     return &s->ring[(s->first + i) % s->size_ring];
 }
 
-size_t store_after(const struct shelf *s, uint64_t rv)
+size_t api_store_after(const struct shelf *s, uint64_t rv)
 {
     size_t lo = 0, hi = s->n_events;
     while (lo < hi) {
         size_t mid = (lo + hi) / 2;
-        if (store_event(s, mid)->rv <= rv)
+        if (api_store_event(s, mid)->rv <= rv)
             lo = mid + 1;
         else
             hi = mid;
@@ -285,8 +285,8 @@ static void drop_oldest(struct shelf *s)
 {
     struct event *e = &s->ring[s->first];
     s->forgotten = e->rv;
-    obj_unref(e->now);
-    obj_unref(e->was);
+    api_obj_unref(e->now);
+    api_obj_unref(e->was);
     s->first = (s->first + 1) % s->size_ring;
     s->n_events--;
 }
@@ -296,7 +296,7 @@ static void grow_ring(struct shelf *s)
     size_t size = s->size_ring ? 2 * s->size_ring : 64;
     struct event *ring = mem_zero(size, sizeof *ring);
     for (size_t i = 0; i < s->n_events; i++)
-        ring[i] = *store_event(s, i);
+        ring[i] = *api_store_event(s, i);
     mem_free(s->ring);
     s->ring = ring;
     s->first = 0;
@@ -311,16 +311,16 @@ static void add_event(struct apiserver *a, struct shelf *s, enum event_type type
     if (s->n_events == s->size_ring)
         grow_ring(s);
     struct event *e = &s->ring[(s->first + s->n_events++) % s->size_ring];
-    *e = (struct event){.rv = now->rv, .type = type, .now = obj_ref(now), .was = was ? obj_ref(was) : NULL};
+    *e = (struct event){.rv = now->rv, .type = type, .now = api_obj_ref(now), .was = was ? api_obj_ref(was) : NULL};
     a->waking = true;
-    control_event(a, s, e);
+    api_control_event(a, s, e);
 }
 
-void store_compact(struct apiserver *a, uint64_t rv)
+void api_store_compact(struct apiserver *a, uint64_t rv)
 {
     for (size_t i = 0; i < a->n_shelves; i++) {
         struct shelf *s = a->shelf[i];
-        while (s->n_events > 0 && store_event(s, 0)->rv <= rv)
+        while (s->n_events > 0 && api_store_event(s, 0)->rv <= rv)
             drop_oldest(s);
         if (s->forgotten < rv)
             s->forgotten = rv;
@@ -333,9 +333,9 @@ static void set_version(struct apiserver *a, cJSON *json)
 {
     char text[24];
     snprintf(text, sizeof text, "%llu", (unsigned long long)++a->rv);
-    js_set_str(js_obj(json, "metadata"), "resourceVersion", text);
-    js_drop(json, "kind");
-    js_drop(json, "apiVersion");
+    api_js_set_str(api_js_obj(json, "metadata"), "resourceVersion", text);
+    api_js_drop(json, "kind");
+    api_js_drop(json, "apiVersion");
 }
 
 static void make_room(struct shelf *s)
@@ -346,18 +346,18 @@ static void make_room(struct shelf *s)
     }
 }
 
-void store_put_text(struct apiserver *a, struct shelf *s, const struct obj_facts *f, const char *json, size_t n)
+void api_store_put_text(struct apiserver *a, struct shelf *s, const struct obj_facts *f, const char *json, size_t n)
 {
     ASSERT(a->bulk);
     make_room(s);
     s->v[s->n++] = obj_build(f, a->rv, json, n);
 }
 
-struct obj *store_put(struct apiserver *a, struct shelf *s, cJSON *json)
+struct obj *api_store_put(struct apiserver *a, struct shelf *s, cJSON *json)
 {
     set_version(a, json);
     struct obj *o = obj_new(a, json, a->rv);
-    size_t i = store_lower(s, o->key);
+    size_t i = api_store_lower(s, o->key);
     bool there = i < s->n && strcmp(s->v[i]->key, o->key) == 0;
     struct obj *was = there ? s->v[i] : NULL;
     if (!there) {
@@ -367,24 +367,24 @@ struct obj *store_put(struct apiserver *a, struct shelf *s, cJSON *json)
     }
     s->v[i] = o;
     add_event(a, s, there ? EVENT_MODIFIED : EVENT_ADDED, o, was);
-    obj_unref(was);
+    api_obj_unref(was);
     return o;
 }
 
-void store_delete(struct apiserver *a, struct shelf *s, struct obj *o, cJSON *last)
+void api_store_delete(struct apiserver *a, struct shelf *s, struct obj *o, cJSON *last)
 {
-    cJSON *json = last ? last : obj_parse(o);
+    cJSON *json = last ? last : api_obj_parse(o);
     set_version(a, json);
     struct obj *gone = obj_new(a, json, a->rv);
     if (!last)
         cJSON_Delete(json);
-    size_t i = store_lower(s, o->key);
+    size_t i = api_store_lower(s, o->key);
     ASSERT(i < s->n && s->v[i] == o);
     memmove(&s->v[i], &s->v[i + 1], (s->n - i - 1) * sizeof(struct obj *));
     s->n--;
     add_event(a, s, EVENT_DELETED, gone, o);
-    obj_unref(gone);
-    obj_unref(o);
+    api_obj_unref(gone);
+    api_obj_unref(o);
 }
 
 static int by_key(const void *x, const void *y)
@@ -392,20 +392,20 @@ static int by_key(const void *x, const void *y)
     return strcmp((*(struct obj *const *)x)->key, (*(struct obj *const *)y)->key);
 }
 
-void store_bulk(struct apiserver *a, bool on)
+void api_store_bulk(struct apiserver *a, bool on)
 {
     a->bulk = on;
     if (on)
         return;
     for (size_t i = 0; i < a->n_shelves; i++)
         qsort(a->shelf[i]->v, a->shelf[i]->n, sizeof(struct obj *), by_key);
-    store_compact(a, a->rv);
+    api_store_compact(a, a->rv);
     a->waking = true;
 }
 
 /* ---- names ---- */
 
-void store_uid(struct apiserver *a, char out[37])
+void api_store_uid(struct apiserver *a, char out[37])
 {
     uint64_t x = rng_next(&a->uids), y = rng_next(&a->uids);
     snprintf(out, 37, "%08x-%04x-4%03x-%04x-%012llx", (unsigned)(x >> 32), (unsigned)(x >> 16) & 0xffff,
@@ -413,7 +413,7 @@ void store_uid(struct apiserver *a, char out[37])
 }
 
 /* The alphabet of generateName: no vowels, nothing that looks like another. */
-void store_suffix(struct apiserver *a, char out[6])
+void api_store_suffix(struct apiserver *a, char out[6])
 {
     static const char alphabet[] = "bcdfghjklmnpqrstvwxz2456789";
     for (int i = 0; i < 5; i++)

@@ -42,7 +42,7 @@ static void watch_free(void *ctx)
     if (w->next)
         w->next->prev = w->prev;
     for (size_t i = w->i_initial; i < w->n_initial; i++)
-        obj_unref(w->initial[i]);
+        api_obj_unref(w->initial[i]);
     api_unlock(a);
     mem_free(w->initial);
     api_selector_free(w->sel);
@@ -51,7 +51,7 @@ static void watch_free(void *ctx)
     mem_free(w);
 }
 
-void watch_drop_shelf(struct apiserver *a, const struct shelf *s)
+void api_watch_drop_shelf(struct apiserver *a, const struct shelf *s)
 {
     for (struct watch *w = a->watches; w; w = w->next) {
         if (w->shelf == s) {
@@ -63,7 +63,7 @@ void watch_drop_shelf(struct apiserver *a, const struct shelf *s)
     }
 }
 
-size_t watch_count(const struct apiserver *a)
+size_t api_watch_count(const struct apiserver *a)
 {
     size_t n = 0;
     for (const struct watch *w = a->watches; w; w = w->next)
@@ -71,7 +71,7 @@ size_t watch_count(const struct apiserver *a)
     return n;
 }
 
-void watch_close_all(struct apiserver *a)
+void api_watch_close_all(struct apiserver *a)
 {
     for (struct watch *w = a->watches; w; w = w->next)
         w->cut = true;
@@ -128,18 +128,18 @@ static void tell_bookmark(struct watch *w, bool end)
 static void tell_object(struct watch *w, const char *type, const struct obj *o)
 {
     line_open(w, type);
-    obj_add_json(&w->line, w->shelf, o, true);
+    api_obj_add_json(&w->line, w->shelf, o, true);
     line_close(w);
 }
 
 /* The object as it last matched, under the version of the change. */
 static void tell_left(struct watch *w, const struct event *e)
 {
-    cJSON *j = obj_parse(e->was);
+    cJSON *j = api_obj_parse(e->was);
     char rv[24];
     snprintf(rv, sizeof rv, "%llu", (unsigned long long)e->rv);
-    js_set_str(js_obj(j, "metadata"), "resourceVersion", rv);
-    char *text = js_text(j);
+    api_js_set_str(api_js_obj(j, "metadata"), "resourceVersion", rv);
+    char *text = api_js_text(j);
     line_open(w, "DELETED");
     buf_str(&w->line, w->shelf->prefix);
     buf_str(&w->line, text + 1);
@@ -188,7 +188,7 @@ static void huge_line(struct watch *w, size_t size)
 
 static void spoil_line(struct watch *w)
 {
-    struct fault *f = fault_pick(w->a, "WATCH", w->target, w->token,
+    struct fault *f = api_fault_pick(w->a, "WATCH", w->target, w->token,
                                  1u << APISERVER_HALF_BODY | 1u << APISERVER_GARBAGE | 1u << APISERVER_SILENT |
                                      1u << APISERVER_HUGE | 1u << APISERVER_CUT);
     if (!f)
@@ -222,7 +222,7 @@ static void next_initial(struct watch *w)
 {
     struct obj *o = w->initial[w->i_initial++];
     tell_object(w, "ADDED", o);
-    obj_unref(o);
+    api_obj_unref(o);
 }
 
 static void next_event(struct watch *w)
@@ -232,8 +232,8 @@ static void next_event(struct watch *w)
         tell_error(w, w->told);
         return;
     }
-    for (size_t i = store_after(s, w->told); i < s->n_events && w->line.n == 0; i++) {
-        const struct event *e = store_event(s, i);
+    for (size_t i = api_store_after(s, w->told); i < s->n_events && w->line.n == 0; i++) {
+        const struct event *e = api_store_event(s, i);
         w->told = e->rv;
         tell_event(w, e);
     }
@@ -252,7 +252,7 @@ static void next_line(struct watch *w, int64_t now)
     } else if (w->tell_end) {
         w->tell_end = false;
         tell_bookmark(w, true);
-    } else if (fault_pick(w->a, "WATCH", w->target, w->token, 1u << APISERVER_EXPIRE)) {
+    } else if (api_fault_pick(w->a, "WATCH", w->target, w->token, 1u << APISERVER_EXPIRE)) {
         tell_error(w, w->told);
         return;
     } else {
@@ -275,7 +275,7 @@ static ssize_t pull_locked(struct watch *w, char *p, size_t n)
     struct apiserver *a = w->a;
     int64_t now = clock_mono_us();
     size_t got = 0;
-    crd_tick(a);
+    api_crd_tick(a);
     if (!w->shelf)
         return -2;
     if (now < a->stall_until_us)
@@ -317,13 +317,13 @@ static ssize_t watch_pull(void *ctx, char *p, size_t n)
 
 static bool check_initial(struct call *c, bool send_initial)
 {
-    const char *match = call_query(c, "resourceVersionMatch");
+    const char *match = api_call_query(c, "resourceVersionMatch");
     struct causes l = {0};
     if (send_initial && !(match && strcmp(match, "NotOlderThan") == 0))
-        cause(&l, FORBIDDEN, "resourceVersionMatch", "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
+        api_cause(&l, FORBIDDEN, "resourceVersionMatch", "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
     if (!send_initial && match && *match)
-        cause(&l, FORBIDDEN, "resourceVersionMatch", "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided");
-    return causes_none(&l) || fail_invalid(c, "ListOptions", "meta.k8s.io", "", &l);
+        api_cause(&l, FORBIDDEN, "resourceVersionMatch", "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided");
+    return api_causes_none(&l) || api_fail_invalid(c, "ListOptions", "meta.k8s.io", "", &l);
 }
 
 static void take_snapshot(struct call *c, struct watch *w)
@@ -332,31 +332,31 @@ static void take_snapshot(struct call *c, struct watch *w)
     w->initial = mem_zero(s->n + 1, sizeof(struct obj *));
     for (size_t i = 0; i < s->n; i++) {
         if (wants(w, s->v[i]))
-            w->initial[w->n_initial++] = obj_ref(s->v[i]);
+            w->initial[w->n_initial++] = api_obj_ref(s->v[i]);
     }
     w->told = c->a->rv;
 }
 
 static int64_t time_out_us(struct call *c)
 {
-    const char *asked = call_query(c, "timeoutSeconds");
+    const char *asked = api_call_query(c, "timeoutSeconds");
     int64_t s;
     if (asked && num_i64(asked, strlen(asked), &s) && s > 0)
         return s * US_PER_S;
     return 1800 * US_PER_S + (int64_t)(rng_unit(&c->a->names) * 1800e6);
 }
 
-void watch_run(struct call *c)
+void api_watch_run(struct call *c)
 {
-    const char *asked = call_query(c, "resourceVersion");
-    bool initial = call_flag(c, "sendInitialEvents");
+    const char *asked = api_call_query(c, "resourceVersion");
+    bool initial = api_call_flag(c, "sendInitialEvents");
     uint64_t rv = 0;
     struct selector *sel;
     if (!c->http || !check_initial(c, initial) || !api_selector_parse(c, &sel))
         return;
     if (asked && *asked && !num_u64(asked, strlen(asked), &rv)) {
         api_selector_free(sel);
-        fail(c, 500, "InternalError", NULL, "Internal error occurred: invalid resource version: strconv.ParseUint: parsing \"%s\": "
+        api_fail(c, 500, "InternalError", NULL, "Internal error occurred: invalid resource version: strconv.ParseUint: parsing \"%s\": "
              "invalid syntax", asked);
         return;
     }
@@ -368,7 +368,7 @@ void watch_run(struct call *c)
     snprintf(w->target, sizeof w->target, "%.1000s", c->target);
     w->token = mem_strdup(c->token ? c->token : "");
     w->line = buf_init(LINE_BYTES_MAX);
-    w->bookmarks = call_flag(c, "allowWatchBookmarks");
+    w->bookmarks = api_call_flag(c, "allowWatchBookmarks");
     w->tell_end = initial && w->bookmarks;
     w->end_us = clock_mono_us() + time_out_us(c);
     w->bookmark_us = clock_mono_us() + c->a->o.bookmark_us;

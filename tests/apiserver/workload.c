@@ -22,7 +22,7 @@ static struct owned find_owned(const struct shelf *s, const struct obj *owner)
     char prefix[400];
     size_t n = (size_t)snprintf(prefix, sizeof prefix, "%s-", owner->key);
     struct owned w = {0};
-    for (size_t i = store_lower(s, prefix); i < s->n && strncmp(s->v[i]->key, prefix, n) == 0; i++) {
+    for (size_t i = api_store_lower(s, prefix); i < s->n && strncmp(s->v[i]->key, prefix, n) == 0; i++) {
         if (strcmp(s->v[i]->owner, owner->uid) != 0)
             continue;
         w.v = mem_grow(w.v, w.n + 1, sizeof(struct obj *));
@@ -32,7 +32,7 @@ static struct owned find_owned(const struct shelf *s, const struct obj *owner)
 }
 
 /* The owner of o in s, found by the same rule: its name with parts cut off the end. */
-struct obj *workload_owner(struct apiserver *a, const struct shelf *s, const struct obj *o)
+struct obj *api_workload_owner(struct apiserver *a, const struct shelf *s, const struct obj *o)
 {
     char name[256];
     (void)a;
@@ -41,7 +41,7 @@ struct obj *workload_owner(struct apiserver *a, const struct shelf *s, const str
     snprintf(name, sizeof name, "%s", o->name);
     for (char *dash = strrchr(name, '-'); dash; dash = strrchr(name, '-')) {
         *dash = '\0';
-        struct obj *owner = store_get(s, o->ns, name);
+        struct obj *owner = api_store_get(s, o->ns, name);
         if (owner && strcmp(owner->uid, o->owner) == 0)
             return owner;
     }
@@ -53,35 +53,35 @@ static void own(cJSON *j, const struct shelf *s, const struct obj *owner)
     cJSON *r = cJSON_CreateObject();
     char version[64];
     snprintf(version, sizeof version, "%.30s/%.30s", s->kind->group, s->kind->version);
-    js_set_str(r, "apiVersion", version);
-    js_set_str(r, "kind", s->kind->name);
-    js_set_str(r, "name", owner->name);
-    js_set_str(r, "uid", owner->uid);
-    js_set(r, "controller", cJSON_CreateTrue());
-    js_set(r, "blockOwnerDeletion", cJSON_CreateTrue());
+    api_js_set_str(r, "apiVersion", version);
+    api_js_set_str(r, "kind", s->kind->name);
+    api_js_set_str(r, "name", owner->name);
+    api_js_set_str(r, "uid", owner->uid);
+    api_js_set(r, "controller", cJSON_CreateTrue());
+    api_js_set(r, "blockOwnerDeletion", cJSON_CreateTrue());
     cJSON *list = cJSON_CreateArray();
     cJSON_AddItemToArray(list, r);
-    js_set(js_obj(j, "metadata"), "ownerReferences", list);
+    api_js_set(api_js_obj(j, "metadata"), "ownerReferences", list);
 }
 
 static void stamp(struct apiserver *a, cJSON *j, const char *ns, const char *name)
 {
-    cJSON *m = js_obj(j, "metadata");
+    cJSON *m = api_js_obj(j, "metadata");
     char uid[37], at[32];
-    store_uid(a, uid);
-    js_set_str(m, "name", name);
-    js_set_str(m, "namespace", ns);
-    js_set_str(m, "uid", uid);
-    js_set_num(m, "generation", 1);
-    js_set_str(m, "creationTimestamp", call_time(a, at));
+    api_store_uid(a, uid);
+    api_js_set_str(m, "name", name);
+    api_js_set_str(m, "namespace", ns);
+    api_js_set_str(m, "uid", uid);
+    api_js_set_num(m, "generation", 1);
+    api_js_set_str(m, "creationTimestamp", api_call_time(a, at));
 }
 
 static void set_or_drop(cJSON *status, const char *key, size_t n)
 {
     if (n)
-        js_set_num(status, key, (double)n);
+        api_js_set_num(status, key, (double)n);
     else
-        js_drop(status, key);
+        api_js_drop(status, key);
 }
 
 /* ---- pods ---- */
@@ -89,16 +89,16 @@ static void set_or_drop(cJSON *status, const char *key, size_t n)
 static void make_pod(struct apiserver *a, const struct shelf *s, const struct obj *owner, const cJSON *template, const char *name, const char *gen)
 {
     cJSON *pod = cJSON_CreateObject();
-    cJSON *m = cJSON_Duplicate(js_at(template, "metadata"), true);
-    js_set(pod, "metadata", m ? m : cJSON_CreateObject());
-    js_set(pod, "spec", cJSON_Duplicate(js_at(template, "spec"), true));
+    cJSON *m = cJSON_Duplicate(api_js_at(template, "metadata"), true);
+    api_js_set(pod, "metadata", m ? m : cJSON_CreateObject());
+    api_js_set(pod, "spec", cJSON_Duplicate(api_js_at(template, "spec"), true));
     if (gen)
-        js_set_str(js_obj(pod, "metadata"), "generateName", gen);
+        api_js_set_str(api_js_obj(pod, "metadata"), "generateName", gen);
     stamp(a, pod, owner->ns, name);
     own(pod, s, owner);
-    js_default(js_obj(pod, "spec"), "priority", cJSON_CreateNumber(0));
-    pod_defaults(a, pod);
-    store_put(a, a->control->pods, pod);
+    api_js_default(api_js_obj(pod, "spec"), "priority", cJSON_CreateNumber(0));
+    api_pod_defaults(a, pod);
+    api_store_put(a, a->control->pods, pod);
     cJSON_Delete(pod);
 }
 
@@ -110,8 +110,8 @@ static int by_worth(const void *x, const void *y)
         return (*p->node != 0) - (*q->node != 0);
     if (p->ready != q->ready)
         return p->ready - q->ready;
-    cJSON *i = obj_parse(p), *j = obj_parse(q);
-    int d = strcmp(js_str_or(j, "metadata.creationTimestamp", ""), js_str_or(i, "metadata.creationTimestamp", ""));
+    cJSON *i = api_obj_parse(p), *j = api_obj_parse(q);
+    int d = strcmp(api_js_str_or(j, "metadata.creationTimestamp", ""), api_js_str_or(i, "metadata.creationTimestamp", ""));
     cJSON_Delete(i);
     cJSON_Delete(j);
     return d ? d : strcmp(q->key, p->key);
@@ -151,33 +151,34 @@ static void scale_pods(struct apiserver *a, struct shelf *s, struct obj *rs, con
     if (w.n > want) {
         qsort(w.v, w.n, sizeof(struct obj *), by_worth);
         for (size_t i = 0; i < w.n - want; i++)
-            control_delete_pod(a, w.v[i]);
+            api_control_delete_pod(a, w.v[i]);
     }
     for (size_t i = w.n; i < want; i++) {
         char name[300], gen[280], suffix[6];
-        store_suffix(a, suffix);
+        api_store_suffix(a, suffix);
         snprintf(gen, sizeof gen, "%s-", rs->name);
         snprintf(name, sizeof name, "%s%s", gen, suffix);
-        if (!store_get(a->control->pods, rs->ns, name))
-            make_pod(a, s, rs, js_at(j, "spec.template"), name, gen);
+        if (!api_store_get(a->control->pods, rs->ns, name))
+            make_pod(a, s, rs, api_js_at(j, "spec.template"), name, gen);
     }
     mem_free(w.v);
 }
 
 static void reconcile_replicaset(struct apiserver *a, struct shelf *s, struct obj *rs)
 {
-    cJSON *j = obj_parse(rs);
-    scale_pods(a, s, rs, j, (size_t)js_num(j, "spec.replicas", 1));
+    cJSON *j = api_obj_parse(rs);
+    scale_pods(a, s, rs, j, (size_t)api_js_num(j, "spec.replicas", 1));
     struct owned w = find_owned(a->control->pods, rs);
     struct tally t = count(&w);
     mem_free(w.v);
-    cJSON *status = js_obj(j, "status");
-    js_set_num(status, "replicas", (double)t.active);
+    cJSON *status = api_js_obj(j, "status");
+    api_js_set_num(status, "replicas", (double)t.active);
     set_or_drop(status, "fullyLabeledReplicas", t.active);
     set_or_drop(status, "readyReplicas", t.ready);
     set_or_drop(status, "availableReplicas", t.ready);
-    js_set_num(status, "observedGeneration", js_num(j, "metadata.generation", 1));
-    control_put(a, s, rs, j);
+    api_js_set_num(status, "terminatingReplicas", 0);
+    api_js_set_num(status, "observedGeneration", api_js_num(j, "metadata.generation", 1));
+    api_control_put(a, s, rs, j);
 }
 
 /* ---- Deployment ---- */
@@ -185,7 +186,7 @@ static void reconcile_replicaset(struct apiserver *a, struct shelf *s, struct ob
 static void template_hash(const cJSON *template, char out[11])
 {
     static const char alphabet[] = "bcdfghjklmnpqrstvwxz2456789";
-    char *text = js_text(template);
+    char *text = api_js_text(template);
     uint64_t h = hash_of(text, strlen(text));
     mem_free(text);
     for (int i = 0; i < 10; i++, h /= 27)
@@ -197,74 +198,74 @@ static void make_replicaset(struct apiserver *a, struct shelf *s, const struct o
 {
     char name[300];
     snprintf(name, sizeof name, "%s-%s", d->name, hash);
-    cJSON *j = cJSON_CreateObject(), *spec = js_obj(j, "spec");
-    cJSON *template = cJSON_Duplicate(js_at(dj, "spec.template"), true);
-    js_set_num(spec, "replicas", replicas);
-    js_set(spec, "selector", cJSON_Duplicate(js_at(dj, "spec.selector"), true));
-    js_set(spec, "template", template);
-    js_set_str(js_obj(js_obj(spec, "selector"), "matchLabels"), "pod-template-hash", hash);
-    js_set_str(js_obj(js_obj(template, "metadata"), "labels"), "pod-template-hash", hash);
-    js_set(js_obj(j, "metadata"), "labels", cJSON_Duplicate(js_at(template, "metadata.labels"), true));
+    cJSON *j = cJSON_CreateObject(), *spec = api_js_obj(j, "spec");
+    cJSON *template = cJSON_Duplicate(api_js_at(dj, "spec.template"), true);
+    api_js_set_num(spec, "replicas", replicas);
+    api_js_set(spec, "selector", cJSON_Duplicate(api_js_at(dj, "spec.selector"), true));
+    api_js_set(spec, "template", template);
+    api_js_set_str(api_js_obj(api_js_obj(spec, "selector"), "matchLabels"), "pod-template-hash", hash);
+    api_js_set_str(api_js_obj(api_js_obj(template, "metadata"), "labels"), "pod-template-hash", hash);
+    api_js_set(api_js_obj(j, "metadata"), "labels", cJSON_Duplicate(api_js_at(template, "metadata.labels"), true));
     /* The annotations that steer pods, and the bookkeeping of a real controller. */
-    js_set(js_obj(j, "metadata"), "annotations", cJSON_CreateObject());
-    js_each(x, js_at(dj, "metadata.annotations"))
-        js_set(js_obj(js_obj(j, "metadata"), "annotations"), x->string, cJSON_Duplicate(x, true));
-    js_set_str(js_obj(js_obj(j, "metadata"), "annotations"), "deployment.kubernetes.io/revision", "1");
+    api_js_set(api_js_obj(j, "metadata"), "annotations", cJSON_CreateObject());
+    js_each(x, api_js_at(dj, "metadata.annotations"))
+        api_js_set(api_js_obj(api_js_obj(j, "metadata"), "annotations"), x->string, cJSON_Duplicate(x, true));
+    api_js_set_str(api_js_obj(api_js_obj(j, "metadata"), "annotations"), "deployment.kubernetes.io/revision", "1");
     stamp(a, j, d->ns, name);
     own(j, s, d);
-    js_set_num(js_obj(j, "status"), "replicas", 0);
-    store_put(a, a->control->replicasets, j);
+    api_js_set_num(api_js_obj(j, "status"), "replicas", 0);
+    api_store_put(a, a->control->replicasets, j);
     cJSON_Delete(j);
 }
 
 static void set_replicas(struct apiserver *a, struct obj *rs, double n)
 {
-    cJSON *j = obj_parse(rs);
-    if (js_num(j, "spec.replicas", -1) != n) {
-        js_set_num(js_obj(j, "spec"), "replicas", n);
-        js_set_num(js_obj(j, "metadata"), "generation", js_num(j, "metadata.generation", 0) + 1);
-        store_put(a, a->control->replicasets, j);
+    cJSON *j = api_obj_parse(rs);
+    if (api_js_num(j, "spec.replicas", -1) != n) {
+        api_js_set_num(api_js_obj(j, "spec"), "replicas", n);
+        api_js_set_num(api_js_obj(j, "metadata"), "generation", api_js_num(j, "metadata.generation", 0) + 1);
+        api_store_put(a, a->control->replicasets, j);
     }
     cJSON_Delete(j);
 }
 
 static void condition(struct apiserver *a, cJSON *status, const char *type, bool ok, const char *reason, const char *message)
 {
-    cJSON *list = js_list(status, "conditions"), *one = NULL;
+    cJSON *list = api_js_list(status, "conditions"), *one = NULL;
     char now[32];
     js_each(x, list)
     {
-        if (strcmp(js_str_or(x, "type", ""), type) == 0)
+        if (strcmp(api_js_str_or(x, "type", ""), type) == 0)
             one = x;
     }
-    if (one && strcmp(js_str_or(one, "reason", ""), reason) == 0)
+    if (one && strcmp(api_js_str_or(one, "reason", ""), reason) == 0)
         return;
-    call_time(a, now);
+    api_call_time(a, now);
     if (!one) {
         one = cJSON_CreateObject();
-        js_set_str(one, "type", type);
+        api_js_set_str(one, "type", type);
         cJSON_AddItemToArray(list, one);
     }
-    if (strcmp(js_str_or(one, "status", ""), ok ? "True" : "False") != 0)
-        js_set_str(one, "lastTransitionTime", now);
-    js_set_str(one, "status", ok ? "True" : "False");
-    js_set_str(one, "lastUpdateTime", now);
-    js_set_str(one, "reason", reason);
-    js_set_str(one, "message", message);
+    if (strcmp(api_js_str_or(one, "status", ""), ok ? "True" : "False") != 0)
+        api_js_set_str(one, "lastTransitionTime", now);
+    api_js_set_str(one, "status", ok ? "True" : "False");
+    api_js_set_str(one, "lastUpdateTime", now);
+    api_js_set_str(one, "reason", reason);
+    api_js_set_str(one, "message", message);
 }
 
 static void deployment_status(struct apiserver *a, cJSON *j, double total, double updated, double ready)
 {
-    cJSON *status = js_obj(j, "status");
-    double want = js_num(j, "spec.replicas", 1);
-    js_set_num(status, "observedGeneration", js_num(j, "metadata.generation", 1));
+    cJSON *status = api_js_obj(j, "status");
+    double want = api_js_num(j, "spec.replicas", 1);
+    api_js_set_num(status, "observedGeneration", api_js_num(j, "metadata.generation", 1));
     set_or_drop(status, "replicas", (size_t)total);
     set_or_drop(status, "updatedReplicas", (size_t)updated);
     set_or_drop(status, "readyReplicas", (size_t)ready);
     set_or_drop(status, "availableReplicas", (size_t)ready);
     double missing = (want > total ? want : total) - ready;
     set_or_drop(status, "unavailableReplicas", missing > 0 ? (size_t)missing : 0);
-    js_set_num(status, "terminatingReplicas", 0);
+    api_js_set_num(status, "terminatingReplicas", 0);
     bool available = ready >= want - (double)(int64_t)(want * 0.25);
     condition(a, status, "Available", available, available ? "MinimumReplicasAvailable" : "MinimumReplicasUnavailable",
               available ? "Deployment has minimum availability." : "Deployment does not have minimum availability.");
@@ -275,30 +276,30 @@ static void deployment_status(struct apiserver *a, cJSON *j, double total, doubl
 
 static void reconcile_deployment(struct apiserver *a, struct shelf *s, struct obj *d)
 {
-    cJSON *j = obj_parse(d);
+    cJSON *j = api_obj_parse(d);
     char hash[11];
-    double want = js_num(j, "spec.replicas", 1), total = 0, updated = 0, ready = 0, new_ready = 0;
-    template_hash(js_at(j, "spec.template"), hash);
+    double want = api_js_num(j, "spec.replicas", 1), total = 0, updated = 0, ready = 0, new_ready = 0;
+    template_hash(api_js_at(j, "spec.template"), hash);
     struct owned w = find_owned(a->control->replicasets, d);
     struct obj *current = NULL;
     for (size_t i = 0; i < w.n; i++) {
-        if (strcmp(obj_label(w.v[i], "pod-template-hash") ? obj_label(w.v[i], "pod-template-hash") : "", hash) == 0)
+        if (strcmp(api_obj_label(w.v[i], "pod-template-hash") ? api_obj_label(w.v[i], "pod-template-hash") : "", hash) == 0)
             current = w.v[i];
     }
-    if (!current && w.n == 1 && js_num(j, "status.observedGeneration", 0) == 0)
+    if (!current && w.n == 1 && api_js_num(j, "status.observedGeneration", 0) == 0)
         current = w.v[0]; /* loaded together with its ReplicaSet */
     for (size_t i = 0; i < w.n; i++) {
-        cJSON *r = obj_parse(w.v[i]);
-        total += js_num(r, "status.replicas", 0);
-        ready += js_num(r, "status.readyReplicas", 0);
-        updated += w.v[i] == current ? js_num(r, "status.replicas", 0) : 0;
-        new_ready += w.v[i] == current ? js_num(r, "status.readyReplicas", 0) : 0;
+        cJSON *r = api_obj_parse(w.v[i]);
+        total += api_js_num(r, "status.replicas", 0);
+        ready += api_js_num(r, "status.readyReplicas", 0);
+        updated += w.v[i] == current ? api_js_num(r, "status.replicas", 0) : 0;
+        new_ready += w.v[i] == current ? api_js_num(r, "status.readyReplicas", 0) : 0;
         cJSON_Delete(r);
     }
-    js_set_str(js_obj(js_obj(j, "metadata"), "annotations"), "deployment.kubernetes.io/revision", "1");
+    api_js_set_str(api_js_obj(api_js_obj(j, "metadata"), "annotations"), "deployment.kubernetes.io/revision", "1");
     deployment_status(a, j, total, updated, ready);
-    control_put(a, s, d, j);
-    cJSON *dj = obj_parse(store_get(s, d->ns, d->name));
+    api_control_put(a, s, d, j);
+    cJSON *dj = api_obj_parse(api_store_get(s, d->ns, d->name));
     if (!current)
         make_replicaset(a, s, d, dj, hash, want);
     else
@@ -332,14 +333,14 @@ static struct obj *pod_at(const struct owned *w, size_t n)
 
 static void scale_ordered(struct apiserver *a, struct shelf *s, struct obj *ss, const cJSON *j, size_t want)
 {
-    bool parallel = strcmp(js_str_or(j, "spec.podManagementPolicy", ""), "Parallel") == 0;
+    bool parallel = strcmp(api_js_str_or(j, "spec.podManagementPolicy", ""), "Parallel") == 0;
     struct owned w = find_owned(a->control->pods, ss);
     for (size_t i = 0; i < want; i++) {
         char name[300];
         struct obj *pod = pod_at(&w, i);
         snprintf(name, sizeof name, "%s-%zu", ss->name, i);
         if (!pod)
-            make_pod(a, s, ss, js_at(j, "spec.template"), name, NULL);
+            make_pod(a, s, ss, api_js_at(j, "spec.template"), name, NULL);
         if (!parallel && (!pod || !pod->ready || pod->deleting))
             break;
     }
@@ -357,7 +358,7 @@ static void scale_ordered(struct apiserver *a, struct shelf *s, struct obj *ss, 
                 w.v[i] = NULL;
         }
         if (!deleting)
-            control_delete_pod(a, last);
+            api_control_delete_pod(a, last);
         if (!parallel)
             break; /* the next one when this one is gone */
     }
@@ -366,41 +367,43 @@ static void scale_ordered(struct apiserver *a, struct shelf *s, struct obj *ss, 
 
 static void reconcile_statefulset(struct apiserver *a, struct shelf *s, struct obj *ss)
 {
-    cJSON *j = obj_parse(ss);
-    scale_ordered(a, s, ss, j, (size_t)js_num(j, "spec.replicas", 1));
+    cJSON *j = api_obj_parse(ss);
+    scale_ordered(a, s, ss, j, (size_t)api_js_num(j, "spec.replicas", 1));
     struct owned w = find_owned(a->control->pods, ss);
     struct tally t = count(&w);
     mem_free(w.v);
-    cJSON *status = js_obj(j, "status");
-    js_set_num(status, "replicas", (double)(t.active + t.deleting));
+    cJSON *status = api_js_obj(j, "status");
+    api_js_set_num(status, "replicas", (double)(t.active + t.deleting));
     set_or_drop(status, "readyReplicas", t.ready);
     set_or_drop(status, "currentReplicas", t.active);
     set_or_drop(status, "updatedReplicas", t.active);
-    js_set_num(status, "availableReplicas", (double)t.ready);
-    js_set_num(status, "observedGeneration", js_num(j, "metadata.generation", 1));
-    control_put(a, s, ss, j);
+    api_js_set_num(status, "availableReplicas", (double)t.ready);
+    api_js_set_num(status, "observedGeneration", api_js_num(j, "metadata.generation", 1));
+    api_control_put(a, s, ss, j);
 }
 
 /* ---- dispatch ---- */
 
-void workload_reconcile(struct apiserver *a, struct shelf *s, const char *key)
+void api_workload_reconcile(struct apiserver *a, struct shelf *s, const char *key)
 {
-    size_t i = store_lower(s, key);
+    size_t i = api_store_lower(s, key);
     if (i == s->n || strcmp(s->v[i]->key, key) != 0)
         return;
-    struct obj *o = obj_ref(s->v[i]); /* writes replace it meanwhile */
+    struct obj *o = api_obj_ref(s->v[i]); /* writes replace it meanwhile */
     if (o->deleting)
         ;
+    else if (s == a->control->budgets)
+        api_pod_budget_status(a, s, o);
     else if (s == a->control->deployments)
         reconcile_deployment(a, s, o);
     else if (s == a->control->replicasets)
         reconcile_replicaset(a, s, o);
     else
         reconcile_statefulset(a, s, o);
-    obj_unref(o);
+    api_obj_unref(o);
 }
 
-void workload_collect(struct apiserver *a, const char *owner_uid)
+void api_workload_collect(struct apiserver *a, const char *owner_uid)
 {
     struct shelf *of[] = {a->control->replicasets, a->control->pods};
     for (size_t k = 0; k < ARRAY_LEN(of); k++) {
@@ -409,9 +412,9 @@ void workload_collect(struct apiserver *a, const char *owner_uid)
             if (strcmp(o->owner, owner_uid) != 0 || o->deleting)
                 continue;
             if (k == 0)
-                remove_obj(a, of[k], o);
+                api_remove_obj(a, of[k], o);
             else
-                control_delete_pod(a, o);
+                api_control_delete_pod(a, o);
         }
     }
 }
