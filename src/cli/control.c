@@ -113,7 +113,7 @@ static enum err_code judge(const struct control *k, bool frozen, struct err *e)
     }
     if (!n_bad)
         return ERR_OK;
-    return err_set(e, ERR_IO, "%zu of %zu replicas %s: %.120s: %.160s %.150s", n_bad,
+    return err_set(e, ERR_IO, "%zu of %zu replicas %s: %.120s: %.160s. %.150s", n_bad,
                    control_count(k),
                    frozen ? "did not freeze and may still act" : "are still frozen", worst->url,
                    worst->error[0]     ? worst->error
@@ -178,7 +178,7 @@ static enum err_code put_answer(struct cli_ctx *c, const struct control_answer *
 {
     struct buf text = buf_init(CLI_TEXT_MAX);
     if (a->error[0] || a->status >= 300)
-        return err_set(e, ERR_IO, "%.150s: %.200s %.150s", a->replica[0] ? a->replica : a->url,
+        return err_set(e, ERR_IO, "%.150s: %.200s. %.150s", a->replica[0] ? a->replica : a->url,
                        a->error, a->what_to_do);
     if (c->format == CLI_TABLE) {
         buf_fmt(&text, "%s: %s: %s\n", a->replica, a->result, a->text);
