@@ -36,12 +36,13 @@ LIBS   := $(foreach d,$(LAYERS),$(if $(wildcard src/$(d)/*.c),$(B)/lib$(d).a))
 
 obj = $(patsubst %.c,$(B)/%.o,$(1))
 
-.PHONY: all help demo check check-long bench eval clean
+.PHONY: all help demo demo-live check check-long bench eval clean
 all: build/sluice
 
 help:
 	@echo "make            build/sluice"
 	@echo "make demo       the whole story on built-in data, writes report.html"
+	@echo "make demo-live  two replicas on a stand-in cluster with a real Prometheus, in accelerated time"
 	@echo "make check      every test, sanitizers and fuzzers briefly"
 	@echo "make check-long the same, longer"
 	@echo "make bench      speed, one JSON object per line   (ONLY=NAME for one)"
@@ -142,6 +143,8 @@ eval: build/sluice build/eval_summary
 	@tools/run_eval $(ONLY)
 demo: build/sluice
 	build/sluice demo -o report.html
+demo-live: build/sluice standins
+	@tools/demo_live
 
 clean:
 	rm -rf build
