@@ -28,6 +28,7 @@ struct rig_replica {
     char holder[32];
     struct executor *x;
     bool may_status, may_scale, refuse_commit;
+    bool freeze_on_commit;
     int writes_left; /* may_act says yes so often; -1: always */
     int n_commits, n_done;
     int64_t now_us, mono_us;
@@ -39,8 +40,10 @@ static inline bool rig_may(void *ctx, enum act_write what)
 {
     struct rig_replica *r = ctx;
     bool yes = what == ACT_WRITE_STATUS ? r->may_status : r->may_scale;
-    if (yes && r->writes_left >= 0)
-        yes = r->writes_left-- > 0;
+    if (yes && r->writes_left > 0)
+        r->writes_left--;
+    else if (r->writes_left == 0)
+        yes = false;
     return yes;
 }
 
@@ -59,6 +62,8 @@ static inline enum err_code rig_commit(void *ctx, void *target, const struct sta
     struct rig_replica *r = ctx;
     assert_ptr_equal(target, r);
     r->n_commits++;
+    if (r->freeze_on_commit)
+        r->may_scale = false;
     (void)snprintf(r->committed, sizeof r->committed, "%s", intent->id);
     return r->refuse_commit ? err_set(e, ERR_IO, "disk full") : ERR_OK;
 }

@@ -164,13 +164,9 @@ TEST(frozen_after_the_intent_clears_it_and_does_nothing)
 {
     struct rig g;
     struct target_status s;
-    struct err e;
     start(&g);
-    assert_ok(rig_order(&g.a, "d-1", 5, 7, &e), &e);
-    while (apiserver_counted(g.api, "write", "capacitytargets/status", true) == 0)
-        (void)kube_poll(g.a.kube, 100);
-    g.a.may_scale = false; /* frozen, the lease still held */
-    rig_run(&g.a);
+    g.a.freeze_on_commit = true; /* the lease is still held */
+    rig_act(&g.a, "d-1", 5, 7);
     assert_int_equal(g.a.last.outcome, OUTCOME_ABANDONED);
     assert_int_equal(rig_size(g.api), 5);
     rig_status(g.api, &s, NULL);
