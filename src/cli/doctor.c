@@ -13,16 +13,22 @@ struct doctor_args {
 };
 #define S struct doctor_args
 static const struct opt_row rows[] = {
-    OPT_STRINGS(S, urls, "url", NULL, "a replica, to try its freeze; repeatable; else the one of -c FILE", .metavar = "URL"),
-    OPT_STRING(S, token_file, "token_file", NULL, "the token for them; else serve.token_file", .metavar = "FILE"),
-    OPT_STRING(S, ca_file, "ca_file", NULL, "whom to believe about their certificates; else serve.cert_file itself",
+    OPT_STRINGS(S, urls, "url", NULL,
+                "a replica, to try its freeze; repeatable; else the one of -c FILE",
+                .metavar = "URL"),
+    OPT_STRING(S, token_file, "token_file", NULL, "the token for them; else serve.token_file",
                .metavar = "FILE"),
-    OPT_STRING(S, server_name, "server_name", NULL, "the name in their certificates, when reached by another",
-               .metavar = "NAME"),
-    OPT_DURATION(S, wait_us, "wait", "60s", "1s", "1h", "longest wait for lists, a round of queries, and history"),
+    OPT_STRING(S, ca_file, "ca_file", NULL,
+               "whom to believe about their certificates; else serve.cert_file itself",
+               .metavar = "FILE"),
+    OPT_STRING(S, server_name, "server_name", NULL,
+               "the name in their certificates, when reached by another", .metavar = "NAME"),
+    OPT_DURATION(S, wait_us, "wait", "60s", "1s", "1h",
+                 "longest wait for lists, a round of queries, and history"),
 };
 #undef S
-static const struct opt_table table = OPT_TABLE("doctor", struct doctor_args, rows, "What to look at.");
+static const struct opt_table table =
+    OPT_TABLE("doctor", struct doctor_args, rows, "What to look at.");
 
 static void progress(void *ctx, enum doctor_check c)
 {
@@ -30,8 +36,8 @@ static void progress(void *ctx, enum doctor_check c)
     log_write(cli->log, LOG_INFO, "doctor", "looking", "check=%s", doctor_check_name(c));
 }
 
-static enum err_code examine(struct cli_ctx *c, const struct run_config *config, struct doctor_report *report,
-                             struct err *e)
+static enum err_code examine(struct cli_ctx *c, const struct run_config *config,
+                             struct doctor_report *report, struct err *e)
 {
     const struct doctor_args *a = c->opts;
     struct doctor_opts o = {
@@ -70,7 +76,8 @@ static enum err_code run(struct cli_ctx *c, struct err *e)
     mem_free(report);
     run_config_fini(&config);
     if (!rc && failed)
-        rc = err_set(e, ERR_MISMATCH, "%zu of %d checks failed; the report says what to do", failed, DOCTOR_CHECKS);
+        rc = err_set(e, ERR_MISMATCH, "%zu of %d checks failed; the report says what to do", failed,
+                     DOCTOR_CHECKS);
     return rc;
 }
 
@@ -78,7 +85,8 @@ const struct cli_cmd cmd_doctor = {
     .name = "doctor",
     .summary = "twelve checks of a cluster and an installation, each explained; 1 when one fails",
     .help = "Reads only.  Inside a replica's pod it sees what the replica sees:\n"
-            "    kubectl -n sluice exec sluice-0 -- sluice doctor -c /etc/sluice/sluice.yaml --set stage=observe\n"
+            "    kubectl -n sluice exec sluice-0 -- sluice doctor -c /etc/sluice/sluice.yaml --set "
+            "stage=observe\n"
             "docs/operations.md goes through the checks one by one.",
     .formats = 1u << CLI_TABLE | 1u << CLI_JSON,
     .opts = &table,

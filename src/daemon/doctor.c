@@ -9,10 +9,11 @@
 #include "base/mem.h"
 #include "daemon/doctor_priv.h"
 
-/* ---- notes ------------------------------------------------------------------------------------ */
+/* ---- notes ------------------------------------------------------------------------------------
+ */
 
-void doctor_note(struct doctor *d, enum doctor_check c, enum doctor_verdict v, const char *about, const char *todo,
-                 const char *fmt, ...)
+void doctor_note(struct doctor *d, enum doctor_check c, enum doctor_verdict v, const char *about,
+                 const char *todo, const char *fmt, ...)
 {
     struct doctor_result *r = &d->report->check[c];
     char seen[1024];
@@ -48,21 +49,16 @@ void doctor_fini(struct doctor_report *r)
     }
 }
 
-/* ---- the visit -------------------------------------------------------------------------------- */
+/* ---- the visit --------------------------------------------------------------------------------
+ */
 
 static void (*const see[])(struct doctor *d) = {
-    [DOCTOR_API_ACCESS] = doctor_see_api,
-    [DOCTOR_CRD] = doctor_see_crd,
-    [DOCTOR_PERMISSIONS] = doctor_see_permissions,
-    [DOCTOR_PROMETHEUS] = doctor_see_prometheus,
-    [DOCTOR_QUERIES] = doctor_see_queries,
-    [DOCTOR_HISTORY] = doctor_see_history,
-    [DOCTOR_CLOCK_SKEW] = doctor_see_clocks,
-    [DOCTOR_OWNERSHIP] = doctor_see_ownership,
-    [DOCTOR_PROFILE] = doctor_see_profile,
-    [DOCTOR_START_UP] = doctor_see_startup,
-    [DOCTOR_STORE_AND_FREEZE] = doctor_see_store,
-    [DOCTOR_STAGE] = doctor_see_stage,
+    [DOCTOR_API_ACCESS] = doctor_see_api,          [DOCTOR_CRD] = doctor_see_crd,
+    [DOCTOR_PERMISSIONS] = doctor_see_permissions, [DOCTOR_PROMETHEUS] = doctor_see_prometheus,
+    [DOCTOR_QUERIES] = doctor_see_queries,         [DOCTOR_HISTORY] = doctor_see_history,
+    [DOCTOR_CLOCK_SKEW] = doctor_see_clocks,       [DOCTOR_OWNERSHIP] = doctor_see_ownership,
+    [DOCTOR_PROFILE] = doctor_see_profile,         [DOCTOR_START_UP] = doctor_see_startup,
+    [DOCTOR_STORE_AND_FREEZE] = doctor_see_store,  [DOCTOR_STAGE] = doctor_see_stage,
 };
 static_assert(ARRAY_LEN(see) == DOCTOR_CHECKS, "a function per check");
 

@@ -1,4 +1,5 @@
-/* doctor_access.c - steps 1 to 3: is there an API server, does it know our resource, may we do what the stage does. */
+/* doctor_access.c - steps 1 to 3: is there an API server, does it know our resource, may we do what
+ * the stage does. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,32 +9,40 @@
 #include "daemon/doctor_priv.h"
 #include "daemon/rights.h"
 
-/* ---- 1 api-access ----------------------------------------------------------------------------- */
+/* ---- 1 api-access -----------------------------------------------------------------------------
+ */
 
 static const char *api_advice(const struct kube_status *s, const struct err *e, bool in_cluster)
 {
     if (kube_is_unauthorized(s))
-        return in_cluster ? "The pod's token is not accepted: is the ServiceAccount still the one the pod was started with? "
+        return in_cluster ? "The pod's token is not accepted: is the ServiceAccount still the one "
+                            "the pod was started with? "
                             "kubectl -n sluice rollout restart statefulset/sluice"
-                          : "The credentials are not accepted: log in again, or name others with --kubeconfig and --context.";
+                          : "The credentials are not accepted: log in again, or name others with "
+                            "--kubeconfig and --context.";
     if (kube_is_forbidden(s))
-        return "The account may not even read /version: bind system:public-info-viewer to it, or see whether another "
+        return "The account may not even read /version: bind system:public-info-viewer to it, or "
+               "see whether another "
                "cluster's credentials are in use.";
     if (s->http >= 500)
-        return "The API server is there, but unwell: kubectl get --raw '/readyz?verbose', then run doctor again.";
+        return "The API server is there, but unwell: kubectl get --raw '/readyz?verbose', then run "
+               "doctor again.";
     if (e->sys == ETIMEDOUT)
-        return "Nobody answers in time: the NetworkPolicy's egress to ports 443 and 6443, a firewall, or a wrong address.";
-    return "Compare the address and authority with `kubectl cluster-info`; proxies of the environment are not used (kube.proxy).";
+        return "Nobody answers in time: the NetworkPolicy's egress to ports 443 and 6443, a "
+               "firewall, or a wrong address.";
+    return "Compare the address and authority with `kubectl cluster-info`; proxies of the "
+           "environment are not used (kube.proxy).";
 }
 
 static void say_account(struct doctor *d)
 {
     const struct kube_config *k = d->kube_config;
     if (k->in_cluster)
-        (void)snprintf(d->report->account, sizeof d->report->account, "the pod's own account, namespace %s", k->ns);
+        (void)snprintf(d->report->account, sizeof d->report->account,
+                       "the pod's own account, namespace %s", k->ns);
     else
-        (void)snprintf(d->report->account, sizeof d->report->account, "%s (context %s of %s)", k->user, k->context,
-                       k->source);
+        (void)snprintf(d->report->account, sizeof d->report->account, "%s (context %s of %s)",
+                       k->user, k->context, k->source);
 }
 
 static bool connect_api(struct doctor *d, struct err *e)
@@ -58,12 +67,14 @@ void doctor_see_api(struct doctor *d)
     struct json_doc *doc = NULL;
     if (!connect_api(d, &e)) {
         doctor_note(d, DOCTOR_API_ACCESS, DOCTOR_FAIL, NULL,
-                    "Run it in the pod (kubectl -n sluice exec sluice-0 -- sluice doctor), or name a kubeconfig that `kubectl` "
+                    "Run it in the pod (kubectl -n sluice exec sluice-0 -- sluice doctor), or name "
+                    "a kubeconfig that `kubectl` "
                     "works with.",
                     "%s", e.msg);
         return;
     }
-    enum err_code rc = kube_do(d->kube, &(struct kube_call){.verb = KUBE_GET, .path = "/version"}, &reply, &e);
+    enum err_code rc =
+        kube_do(d->kube, &(struct kube_call){.verb = KUBE_GET, .path = "/version"}, &reply, &e);
     if (!rc)
         rc = kube_reply_json(&reply, &doc, &e);
     if (rc) {
@@ -73,18 +84,21 @@ void doctor_see_api(struct doctor *d)
         d->kube = NULL;
     } else {
         const char *version = json_text(json_find(json_root(doc), "gitVersion"));
-        doctor_note(d, DOCTOR_API_ACCESS, DOCTOR_OK, NULL, NULL, "%s answers in %.0f ms, Kubernetes %s", kube_url(d->kube),
+        doctor_note(d, DOCTOR_API_ACCESS, DOCTOR_OK, NULL, NULL,
+                    "%s answers in %.0f ms, Kubernetes %s", kube_url(d->kube),
                     (double)reply.elapsed_us * 1e-3, version ? version : "of unknown version");
         if (reply.elapsed_us > US_PER_S)
             doctor_note(d, DOCTOR_API_ACCESS, DOCTOR_WARN, NULL,
-                        "Slow for so small an answer; at kube.timeout requests are given up. Ask whoever runs the control plane.",
+                        "Slow for so small an answer; at kube.timeout requests are given up. Ask "
+                        "whoever runs the control plane.",
                         "that is slow");
     }
     json_free(doc);
     kube_reply_fini(&reply);
 }
 
-/* ---- 2 crd ------------------------------------------------------------------------------------ */
+/* ---- 2 crd ------------------------------------------------------------------------------------
+ */
 
 static bool lists(const struct json *resources, const char *name)
 {
@@ -111,10 +125,12 @@ static void see_crd_answer(struct doctor *d, const struct kube_reply *reply)
                     "sluice.dev/v1alpha1 is served without capacitytargets");
     else if (!lists(resources, "capacitytargets/status"))
         doctor_note(d, DOCTOR_CRD, DOCTOR_FAIL, NULL,
-                    "The definition lacks its status subresource, where safety state lives: kubectl apply -k deploy/crd",
+                    "The definition lacks its status subresource, where safety state lives: "
+                    "kubectl apply -k deploy/crd",
                     "capacitytargets.sluice.dev is served without /status");
     else
-        doctor_note(d, DOCTOR_CRD, DOCTOR_OK, NULL, NULL, "capacitytargets.sluice.dev v1alpha1 is served, with /status");
+        doctor_note(d, DOCTOR_CRD, DOCTOR_OK, NULL, NULL,
+                    "capacitytargets.sluice.dev v1alpha1 is served, with /status");
     json_free(doc);
 }
 
@@ -128,13 +144,15 @@ void doctor_see_crd(struct doctor *d)
         return;
     }
     enum err_code rc =
-        kube_do(d->kube, &(struct kube_call){.verb = KUBE_GET, .path = "/apis/sluice.dev/v1alpha1"}, &reply, &e);
+        kube_do(d->kube, &(struct kube_call){.verb = KUBE_GET, .path = "/apis/sluice.dev/v1alpha1"},
+                &reply, &e);
     if (!rc)
         see_crd_answer(d, &reply);
     else if (kube_is_not_found(&reply.status) || kube_is_forbidden(&reply.status))
         /* An account without rights gets 403 where an admin gets 404. */
         doctor_note(d, DOCTOR_CRD, observe ? DOCTOR_WARN : DOCTOR_FAIL, NULL,
-                    observe ? "Enough to observe workloads by label or by name (targets: in the configuration). Before `single`: "
+                    observe ? "Enough to observe workloads by label or by name (targets: in the "
+                              "configuration). Before `single`: "
                               "kubectl apply -k deploy/crd"
                             : "kubectl apply -k deploy/crd; it is served about 2 s later",
                     "capacitytargets.sluice.dev is not served");
@@ -143,20 +161,25 @@ void doctor_see_crd(struct doctor *d)
     kube_reply_fini(&reply);
 }
 
-/* ---- 3 permissions ---------------------------------------------------------------------------- */
+/* ---- 3 permissions ----------------------------------------------------------------------------
+ */
 
-/* Whether a verb of a right is allowed everywhere it is needed.  Errors: the review itself failed. */
-static enum err_code may(struct doctor *d, const struct right *r, const char *verb, bool *allowed, struct err *e)
+/* Whether a verb of a right is allowed everywhere it is needed.  Errors: the review itself failed.
+ */
+static enum err_code may(struct doctor *d, const struct right *r, const char *verb, bool *allowed,
+                         struct err *e)
 {
     const struct opt_strings *ns = &d->config->kube.namespaces;
     size_t n = ns->n && !r->own_namespace ? ns->n : 1;
-    struct kube_access a = {.verb = verb, .group = r->group, .resource = r->resource, .subresource = r->subresource};
+    struct kube_access a = {
+        .verb = verb, .group = r->group, .resource = r->resource, .subresource = r->subresource};
     *allowed = true;
     if (r->name)
         a.name = d->config->lease.name;
     for (size_t i = 0; i < n && *allowed; i++) {
         if (r->own_namespace)
-            a.ns = d->config->lease.namespace_ ? d->config->lease.namespace_ : kube_namespace(d->kube);
+            a.ns =
+                d->config->lease.namespace_ ? d->config->lease.namespace_ : kube_namespace(d->kube);
         else if (ns->n)
             a.ns = ns->items[i];
         enum err_code rc = kube_can(d->kube, &a, allowed, NULL, e);
@@ -173,7 +196,8 @@ static bool group_served(struct doctor *d, const char *group)
     char path[96];
     struct err e;
     (void)snprintf(path, sizeof path, "/apis/%s", group);
-    bool served = kube_do(d->kube, &(struct kube_call){.verb = KUBE_GET, .path = path}, &reply, &e) == ERR_OK;
+    bool served =
+        kube_do(d->kube, &(struct kube_call){.verb = KUBE_GET, .path = path}, &reply, &e) == ERR_OK;
     kube_reply_fini(&reply);
     return served;
 }
@@ -196,8 +220,10 @@ static void ask_needed(struct doctor *d, const struct right *r, struct asked *a)
             continue;
         a->refused++;
         right_words(r, verb, words, sizeof words);
-        doctor_note(d, DOCTOR_PERMISSIONS, r->need == RIGHT_REQUIRED ? DOCTOR_FAIL : DOCTOR_WARN, words,
-                    "Apply the overlay of the stage again; it holds exactly the rights that the stage needs.",
+        doctor_note(d, DOCTOR_PERMISSIONS, r->need == RIGHT_REQUIRED ? DOCTOR_FAIL : DOCTOR_WARN,
+                    words,
+                    "Apply the overlay of the stage again; it holds exactly the rights that the "
+                    "stage needs.",
                     "refused; needed for: %s", r->why);
     }
 }
@@ -231,13 +257,16 @@ static void say_excess(struct doctor *d, const struct asked *a)
     if (!a->excess)
         return;
     if (!own && d->config->kube.allow_writable_credentials)
-        doctor_note(d, DOCTOR_PERMISSIONS, DOCTOR_OK, NULL, NULL, "may do more than the stage needs, as allowed by "
+        doctor_note(d, DOCTOR_PERMISSIONS, DOCTOR_OK, NULL, NULL,
+                    "may do more than the stage needs, as allowed by "
                     "kube.allow_writable_credentials");
     else
         doctor_note(d, DOCTOR_PERMISSIONS, own && observe ? DOCTOR_FAIL : DOCTOR_WARN, NULL,
-                    own ? "Apply the overlay of this stage; look for other bindings of the account: kubectl get "
+                    own ? "Apply the overlay of this stage; look for other bindings of the "
+                          "account: kubectl get "
                           "rolebindings,clusterrolebindings -A -o wide | grep sluice"
-                        : "These are a person's credentials. What the replicas may do is seen in the pod: kubectl -n sluice exec "
+                        : "These are a person's credentials. What the replicas may do is seen in "
+                          "the pod: kubectl -n sluice exec "
                           "sluice-0 -- sluice doctor -c /etc/sluice/sluice.yaml",
                     "may do %d things the stage does not need: %s", a->excess, a->extra);
 }
@@ -264,7 +293,8 @@ void doctor_see_permissions(struct doctor *d)
     for (size_t i = 0; i < n_rights_never && !a.failed.code; i++)
         ask_excess(d, &rights_never[i], true, &a);
     if (a.failed.code) {
-        doctor_note(d, DOCTOR_PERMISSIONS, DOCTOR_SKIP, NULL, "Every account may ask this by default (ClusterRole system:basic-user).",
+        doctor_note(d, DOCTOR_PERMISSIONS, DOCTOR_SKIP, NULL,
+                    "Every account may ask this by default (ClusterRole system:basic-user).",
                     "rights cannot be asked for: %s", a.failed.msg);
         d->may_read = true; /* found out by trying */
         return;
@@ -272,6 +302,7 @@ void doctor_see_permissions(struct doctor *d)
     say_excess(d, &a);
     d->may_read = true;
     if (!a.refused)
-        doctor_note(d, DOCTOR_PERMISSIONS, DOCTOR_OK, NULL, NULL, "all %d rights that %s needs are there%s", a.allowed,
+        doctor_note(d, DOCTOR_PERMISSIONS, DOCTOR_OK, NULL, NULL,
+                    "all %d rights that %s needs are there%s", a.allowed,
                     run_stage_names[d->config->stage], a.excess ? "" : ", and none beyond them");
 }

@@ -1,4 +1,5 @@
-/* doctor_inputs.c - steps 4 to 7: is there a Prometheus, do the queries answer, for how long back, and whose clock is wrong. */
+/* doctor_inputs.c - steps 4 to 7: is there a Prometheus, do the queries answer, for how long back,
+ * and whose clock is wrong. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -14,7 +15,8 @@
 #define DAYS_LEAST 7.0
 enum { SKEW_FAIL_S = 60, PASSWORD_MAX = 4096 };
 
-/* ---- 4 prometheus ----------------------------------------------------------------------------- */
+/* ---- 4 prometheus -----------------------------------------------------------------------------
+ */
 
 static enum err_code read_password(struct doctor *d, struct err *e)
 {
@@ -61,9 +63,11 @@ static const char *prom_advice(const struct prom_info *i, const struct err *e)
     if (i->status == 401 || i->status == 403)
         return "Credentials: prometheus.token_file, or user and password_file.";
     if (i->status == 404)
-        return "There is a web server, but no Prometheus API: a path prefix is missing in prometheus.url.";
+        return "There is a web server, but no Prometheus API: a path prefix is missing in "
+               "prometheus.url.";
     if (e->sys == ETIMEDOUT)
-        return "Nobody answers in time: the NetworkPolicy's egress, a wrong address, or an overloaded server (prometheus.timeout).";
+        return "Nobody answers in time: the NetworkPolicy's egress, a wrong address, or an "
+               "overloaded server (prometheus.timeout).";
     if (i->status >= 500)
         return "The server is there, but unwell: its log says why.";
     return "Check prometheus.url from the pod's network; proxies of the environment are not used.";
@@ -76,7 +80,8 @@ static double ask(struct doctor *d, const char *query, struct prom_info *info, s
     double v = NAN;
     prom_result_init(&r);
     e->code = ERR_OK;
-    if (prom_do(d->prom, &(struct prom_query){.query = query, .result = &r}, info, e) == ERR_OK && r.n_samples == 1)
+    if (prom_do(d->prom, &(struct prom_query){.query = query, .result = &r}, info, e) == ERR_OK &&
+        r.n_samples == 1)
         v = r.samples[0].v;
     prom_result_fini(&r);
     return v;
@@ -92,11 +97,14 @@ static void see_no_prometheus(struct doctor *d)
         metrics = kube_do(d->kube, &call, &reply, &e) == ERR_OK;
         kube_reply_fini(&reply);
     }
-    doctor_note(d, DOCTOR_PROMETHEUS, metrics ? DOCTOR_WARN : DOCTOR_FAIL, NULL, "Set prometheus.url.",
-                metrics ? "none is configured; metrics.k8s.io gives CPU and memory, which is enough for simple rules and for "
-                          "nothing that looks at load or latency"
-                : d->kube ? "none is configured, and metrics.k8s.io is not served: there are no measurements"
-                          : "none is configured");
+    doctor_note(
+        d, DOCTOR_PROMETHEUS, metrics ? DOCTOR_WARN : DOCTOR_FAIL, NULL, "Set prometheus.url.",
+        metrics ? "none is configured; metrics.k8s.io gives CPU and memory, which is enough for "
+                  "simple rules and for "
+                  "nothing that looks at load or latency"
+        : d->kube
+            ? "none is configured, and metrics.k8s.io is not served: there are no measurements"
+            : "none is configured");
 }
 
 void doctor_see_prometheus(struct doctor *d)
@@ -113,18 +121,21 @@ void doctor_see_prometheus(struct doctor *d)
     }
     double server_s = ask(d, "time()", &info, &e);
     if (!isfinite(server_s)) {
-        doctor_note(d, DOCTOR_PROMETHEUS, DOCTOR_FAIL, d->config->prometheus.url, prom_advice(&info, &e), "%s",
-                    e.code ? e.msg : "time() has no answer");
+        doctor_note(d, DOCTOR_PROMETHEUS, DOCTOR_FAIL, d->config->prometheus.url,
+                    prom_advice(&info, &e), "%s", e.code ? e.msg : "time() has no answer");
         prom_free(d->prom);
         d->prom = NULL;
         return;
     }
     d->prom_skew_us = (int64_t)(server_s * 1e6) - (info.sent_us + info.received_us) / 2;
-    double ms = (double)info.elapsed_us * 1e-3, all = ask(d, "count(up)", &info, &e), up = ask(d, "sum(up)", &info, &e);
-    doctor_note(d, DOCTOR_PROMETHEUS, DOCTOR_OK, NULL, NULL, "%s answers in %.0f ms; %.0f of %.0f scrape targets are up",
+    double ms = (double)info.elapsed_us * 1e-3, all = ask(d, "count(up)", &info, &e),
+           up = ask(d, "sum(up)", &info, &e);
+    doctor_note(d, DOCTOR_PROMETHEUS, DOCTOR_OK, NULL, NULL,
+                "%s answers in %.0f ms; %.0f of %.0f scrape targets are up",
                 d->config->prometheus.url, ms, isfinite(up) ? up : 0, isfinite(all) ? all : 0);
     if (isfinite(all) && up < 0.9 * all)
-        doctor_note(d, DOCTOR_PROMETHEUS, DOCTOR_WARN, NULL, "Look at Status, Targets in Prometheus: are exporters of your GPUs among them?",
+        doctor_note(d, DOCTOR_PROMETHEUS, DOCTOR_WARN, NULL,
+                    "Look at Status, Targets in Prometheus: are exporters of your GPUs among them?",
                     "%.0f scrape targets are down", all - up);
 }
 
@@ -135,7 +146,8 @@ bool doctor_need_prometheus(struct doctor *d, enum doctor_check c)
     return d->prom != NULL;
 }
 
-/* ---- 5 queries -------------------------------------------------------------------------------- */
+/* ---- 5 queries --------------------------------------------------------------------------------
+ */
 
 /* Pods of the cache to targets, as the daemon does it. */
 struct pods {
@@ -196,18 +208,24 @@ static void see_query(struct doctor *d, const struct collect_health *h, size_t n
     char about[80];
     (void)snprintf(about, sizeof about, "query %s", h->name);
     if (*h->error)
-        doctor_note(d, DOCTOR_QUERIES, DOCTOR_FAIL, about, "Correct queries.* in the configuration; try the text in Prometheus itself.",
+        doctor_note(d, DOCTOR_QUERIES, DOCTOR_FAIL, about,
+                    "Correct queries.* in the configuration; try the text in Prometheus itself.",
                     "%s (%s)", h->error, h->query);
     else if (h->ambiguous)
-        doctor_note(d, DOCTOR_QUERIES, DOCTOR_FAIL, about, "Aggregate in the query (sum by, max by), or say aggregate: sum.",
+        doctor_note(d, DOCTOR_QUERIES, DOCTOR_FAIL, about,
+                    "Aggregate in the query (sum by, max by), or say aggregate: sum.",
                     "two samples came where one was expected (%s)", h->query);
     else if (*h->warning)
-        doctor_note(d, DOCTOR_QUERIES, DOCTOR_WARN, about, "The data may be partial.", "%s", h->warning);
+        doctor_note(d, DOCTOR_QUERIES, DOCTOR_WARN, about, "The data may be partial.", "%s",
+                    h->warning);
     else if (h->n_samples && !h->n_targets && n_targets && field_find(h->name) >= 0)
-        doctor_note(d, DOCTOR_QUERIES, DOCTOR_WARN, about, "Its labels name pods or workloads that no target has: by:, label:.",
-                    "answered with %llu samples, none of a target", (unsigned long long)h->n_samples);
+        doctor_note(d, DOCTOR_QUERIES, DOCTOR_WARN, about,
+                    "Its labels name pods or workloads that no target has: by:, label:.",
+                    "answered with %llu samples, none of a target",
+                    (unsigned long long)h->n_samples);
     if (h->stale)
-        doctor_note(d, DOCTOR_QUERIES, DOCTOR_WARN, about, "Scrape its exporter every 30 s or oftener.",
+        doctor_note(d, DOCTOR_QUERIES, DOCTOR_WARN, about,
+                    "Scrape its exporter every 30 s or oftener.",
                     "%llu samples are too old to count", (unsigned long long)h->stale);
 }
 
@@ -226,18 +244,23 @@ static void see_fields(struct doctor *d, const struct collect *c, const struct l
     doctor_target(l, about);
     for (int f = 0; f < FIELD_COUNT; f++)
         if (f != FIELD_UNITS_READY && f != FIELD_UNITS_TOTAL)
-            add_name(any && isfinite(value[f]) ? has : lacks, sizeof has, field_get((enum field)f)->name);
+            add_name(any && isfinite(value[f]) ? has : lacks, sizeof has,
+                     field_get((enum field)f)->name);
     if (!any || !isfinite(value[FIELD_QPS]))
         doctor_note(d, DOCTOR_QUERIES, DOCTOR_FAIL, about,
-                    "Without load it always holds. Name the query that counts its requests: queries.qps, or queries.qps of its "
+                    "Without load it always holds. Name the query that counts its requests: "
+                    "queries.qps, or queries.qps of its "
                     "CapacityTarget.",
                     "has no qps%s%s", *has ? "; has " : "", has);
     else if (!isfinite(value[FIELD_P99_LATENCY_MS]) && value[FIELD_QPS] > 0)
-        doctor_note(d, DOCTOR_QUERIES, DOCTOR_FAIL, about,
-                    "Under load it holds without a latency. Name the query: queries.p99_latency_ms.",
-                    "serves %.3g requests/s and has no p99_latency_ms; has %s", (double)value[FIELD_QPS], has);
+        doctor_note(
+            d, DOCTOR_QUERIES, DOCTOR_FAIL, about,
+            "Under load it holds without a latency. Name the query: queries.p99_latency_ms.",
+            "serves %.3g requests/s and has no p99_latency_ms; has %s", (double)value[FIELD_QPS],
+            has);
     else
-        doctor_note(d, DOCTOR_QUERIES, DOCTOR_OK, about, NULL, "has %s%s%s", has, *lacks ? "; without " : "", lacks);
+        doctor_note(d, DOCTOR_QUERIES, DOCTOR_OK, about, NULL, "has %s%s%s", has,
+                    *lacks ? "; without " : "", lacks);
 }
 
 static void see_round(struct doctor *d, struct collect *c, struct pods *p)
@@ -254,7 +277,8 @@ static void see_round(struct doctor *d, struct collect *c, struct pods *p)
             doctor_note(d, DOCTOR_QUERIES, DOCTOR_FAIL, id->name, NULL, "%s", e.msg);
     }
     if (!run_round(d, c)) {
-        doctor_note(d, DOCTOR_QUERIES, DOCTOR_FAIL, NULL, "Fewer queries by: target, or queries.parallel higher.",
+        doctor_note(d, DOCTOR_QUERIES, DOCTOR_FAIL, NULL,
+                    "Fewer queries by: target, or queries.parallel higher.",
                     "one round of queries took over %.0f s", (double)d->wait_us * 1e-6);
         return;
     }
@@ -265,7 +289,8 @@ static void see_round(struct doctor *d, struct collect *c, struct pods *p)
     collect_status(c, &status);
     d->samples_skew_us = status.clock.samples_us;
     if (!p->n)
-        doctor_note(d, DOCTOR_QUERIES, DOCTOR_SKIP, NULL, NULL, "there is no target yet; the queries themselves were tried");
+        doctor_note(d, DOCTOR_QUERIES, DOCTOR_SKIP, NULL, NULL,
+                    "there is no target yet; the queries themselves were tried");
 }
 
 void doctor_see_queries(struct doctor *d)
@@ -283,7 +308,8 @@ void doctor_see_queries(struct doctor *d)
     o.pod = pod_target;
     o.ctx = &p;
     if (collect_new(&o, &c, &e)) {
-        doctor_note(d, DOCTOR_QUERIES, DOCTOR_FAIL, NULL, "Correct queries.* in the configuration.", "%s", e.msg);
+        doctor_note(d, DOCTOR_QUERIES, DOCTOR_FAIL, NULL, "Correct queries.* in the configuration.",
+                    "%s", e.msg);
     } else {
         see_round(d, c, &p);
         collect_free(c);
@@ -291,7 +317,8 @@ void doctor_see_queries(struct doctor *d)
     pods_fini(&p);
 }
 
-/* ---- 6 history -------------------------------------------------------------------------------- */
+/* ---- 6 history --------------------------------------------------------------------------------
+ */
 
 static void see_past(struct doctor *d, const struct live *l, const struct past_answer *a)
 {
@@ -299,7 +326,8 @@ static void see_past(struct doctor *d, const struct live *l, const struct past_a
     int32_t known = 0;
     doctor_target(l, about);
     if (a->rc) {
-        doctor_note(d, DOCTOR_HISTORY, DOCTOR_WARN, about, "Forecasts begin with what is measured from now on.", "%s", a->error.msg);
+        doctor_note(d, DOCTOR_HISTORY, DOCTOR_WARN, about,
+                    "Forecasts begin with what is measured from now on.", "%s", a->error.msg);
         return;
     }
     for (int32_t i = 0; i < a->n_points; i++)
@@ -309,14 +337,19 @@ static void see_past(struct doctor *d, const struct live *l, const struct past_a
     d->days_known = true;
     if (days >= DAYS_NEEDED - 0.5)
         doctor_note(d, DOCTOR_HISTORY, DOCTOR_OK, about, NULL, "%.1f days of load%s%s", days,
-                    a->calibrated ? ", latency curve calibrated" : *a->note ? "; no latency curve: " : "",
+                    a->calibrated ? ", latency curve calibrated"
+                    : *a->note    ? "; no latency curve: "
+                                  : "",
                     a->calibrated ? "" : a->note);
     else
         doctor_note(d, DOCTOR_HISTORY, DOCTOR_WARN, about,
-                    days >= DAYS_LEAST ? "Good enough to begin; weekends are told apart after 14 days."
-                                       : "No forecast is used before 7 days; rules and measurements decide until then. Prometheus may keep "
-                                         "less than that (--storage.tsdb.retention.time).",
-                    "%.1f days of load in the last %.0f", days, (double)d->config->history_us / (double)US_PER_DAY);
+                    days >= DAYS_LEAST
+                        ? "Good enough to begin; weekends are told apart after 14 days."
+                        : "No forecast is used before 7 days; rules and measurements decide until "
+                          "then. Prometheus may keep "
+                          "less than that (--storage.tsdb.retention.time).",
+                    "%.1f days of load in the last %.0f", days,
+                    (double)d->config->history_us / (double)US_PER_DAY);
 }
 
 static void ask_past(struct doctor *d, struct past *p)
@@ -325,7 +358,8 @@ static void ask_past(struct doctor *d, struct past *p)
     int64_t until_us = clock_mono_us() + d->wait_us;
     for (size_t i = 0; i < n; i++) {
         struct live *l = roster_at(d->roster, i);
-        struct past_question q = {.slot = l->slot, .until_us = d->now_us, .slo_ms = l->profile.slo_p99_ms};
+        struct past_question q = {
+            .slot = l->slot, .until_us = d->now_us, .slo_ms = l->profile.slo_p99_ms};
         (void)snprintf(q.uid, sizeof q.uid, "%s", l->uid);
         (void)snprintf(q.namespace_, sizeof q.namespace_, "%s", l->target.id.namespace_);
         (void)snprintf(q.name, sizeof q.name, "%s", l->target.id.name);
@@ -345,8 +379,8 @@ static void ask_past(struct doctor *d, struct past *p)
         past_answer_fini(&a);
     }
     if (asked)
-        doctor_note(d, DOCTOR_HISTORY, DOCTOR_WARN, NULL, "Give it longer with --wait.", "%zu targets were not read in %.0f s", asked,
-                    (double)d->wait_us * 1e-6);
+        doctor_note(d, DOCTOR_HISTORY, DOCTOR_WARN, NULL, "Give it longer with --wait.",
+                    "%zu targets were not read in %.0f s", asked, (double)d->wait_us * 1e-6);
 }
 
 void doctor_see_history(struct doctor *d)
@@ -360,11 +394,15 @@ void doctor_see_history(struct doctor *d)
         return;
     }
     if (d->config->history_us < (int64_t)(DAYS_NEEDED * (double)US_PER_DAY))
-        doctor_note(d, DOCTOR_HISTORY, DOCTOR_WARN, NULL, "Set history to 14d or more.", "history is set to %.1f days",
+        doctor_note(d, DOCTOR_HISTORY, DOCTOR_WARN, NULL, "Set history to 14d or more.",
+                    "history is set to %.1f days",
                     (double)d->config->history_us / (double)US_PER_DAY);
     struct http_server_opts at = where(d);
-    struct past_opts o = {.server = &at, .queries = &d->config->queries, .span_us = d->config->history_us,
-                          .timeout_us = d->config->prometheus.timeout_us, .log = d->o->log};
+    struct past_opts o = {.server = &at,
+                          .queries = &d->config->queries,
+                          .span_us = d->config->history_us,
+                          .timeout_us = d->config->prometheus.timeout_us,
+                          .log = d->o->log};
     if (past_start(&o, &p, &e)) {
         doctor_note(d, DOCTOR_HISTORY, DOCTOR_FAIL, NULL, NULL, "%s", e.msg);
         return;
@@ -373,7 +411,8 @@ void doctor_see_history(struct doctor *d)
     past_stop(p);
 }
 
-/* ---- 7 clock-skew ----------------------------------------------------------------------------- */
+/* ---- 7 clock-skew -----------------------------------------------------------------------------
+ */
 
 static void see_skew(struct doctor *d, const char *source, int64_t skew_us, int64_t allowed_us)
 {
@@ -381,9 +420,13 @@ static void see_skew(struct doctor *d, const char *source, int64_t skew_us, int6
     if (skew_us == INT64_MIN)
         return;
     int64_t away_us = skew_us < 0 ? -skew_us : skew_us;
-    enum doctor_verdict v = away_us > SKEW_FAIL_S * US_PER_S ? DOCTOR_FAIL : away_us > allowed_us ? DOCTOR_WARN : DOCTOR_OK;
+    enum doctor_verdict v = away_us > SKEW_FAIL_S * US_PER_S ? DOCTOR_FAIL
+                            : away_us > allowed_us           ? DOCTOR_WARN
+                                                             : DOCTOR_OK;
     doctor_note(d, DOCTOR_CLOCK_SKEW, v, source,
-                v == DOCTOR_OK ? NULL : "Correct the clock of one of the two (chronyc tracking): samples look older or newer than they are.",
+                v == DOCTOR_OK ? NULL
+                               : "Correct the clock of one of the two (chronyc tracking): samples "
+                                 "look older or newer than they are.",
                 "%+.1f s from the clock here", s);
 }
 
@@ -391,9 +434,11 @@ void doctor_see_clocks(struct doctor *d)
 {
     int64_t allowed_us = d->config->queries.skew_us;
     if (d->kube)
-        see_skew(d, "API server", kube_stats(d->kube)->skew_us, allowed_us + US_PER_S); /* whole seconds */
+        see_skew(d, "API server", kube_stats(d->kube)->skew_us,
+                 allowed_us + US_PER_S); /* whole seconds */
     see_skew(d, "Prometheus", d->prom_skew_us, allowed_us);
     see_skew(d, "exporters", d->samples_skew_us, allowed_us);
     if (!d->report->check[DOCTOR_CLOCK_SKEW].n)
-        doctor_note(d, DOCTOR_CLOCK_SKEW, DOCTOR_SKIP, NULL, NULL, "neither the API server nor Prometheus answered");
+        doctor_note(d, DOCTOR_CLOCK_SKEW, DOCTOR_SKIP, NULL, NULL,
+                    "neither the API server nor Prometheus answered");
 }

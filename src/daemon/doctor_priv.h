@@ -20,22 +20,22 @@ struct doctor {
     int64_t wait_us;
     struct http_client *http;
     struct kube_config *kube_config;
-    struct kube *kube;      /* answers */
-    bool crd;               /* CapacityTarget is served */
-    bool may_read;          /* everything that the stage must read */
+    struct kube *kube; /* answers */
+    bool crd;          /* CapacityTarget is served */
+    bool may_read;     /* everything that the stage must read */
     struct cluster *cluster;
-    struct roster *roster;  /* synced */
+    struct roster *roster; /* synced */
     char *prom_password;
     struct http_server *prom_server;
-    struct prom *prom;      /* answers */
+    struct prom *prom;                     /* answers */
     int64_t prom_skew_us, samples_skew_us; /* their clocks minus ours; INT64_MIN: not known */
     bool days_known;
-    double days_recorded;   /* of the target with the shortest history */
+    double days_recorded; /* of the target with the shortest history */
 };
 
 /* One finding.  `about` and the todo may be NULL. */
-void doctor_note(struct doctor *d, enum doctor_check c, enum doctor_verdict v, const char *about, const char *todo,
-                 const char *fmt, ...) PRINTF_LIKE(6, 7);
+void doctor_note(struct doctor *d, enum doctor_check c, enum doctor_verdict v, const char *about,
+                 const char *todo, const char *fmt, ...) PRINTF_LIKE(6, 7);
 
 void doctor_see_api(struct doctor *d);
 void doctor_see_crd(struct doctor *d);
@@ -52,7 +52,8 @@ void doctor_see_stage(struct doctor *d);
 
 /* "shop/api" */
 const char *doctor_target(const struct live *l, char out[2 * TARGET_NAME]);
-/* Lists the cluster and brings the roster up to date, once; false (with a skip noted under c) when it cannot be had. */
+/* Lists the cluster and brings the roster up to date, once; false (with a skip noted under c) when
+ * it cannot be had. */
 bool doctor_need_roster(struct doctor *d, enum doctor_check c);
 bool doctor_need_prometheus(struct doctor *d, enum doctor_check c);
 

@@ -85,7 +85,8 @@ static void write_note(const struct doctor_note *n, struct buf *out)
     }
 }
 
-static void write_check(const struct doctor_report *r, enum doctor_check c, bool all, struct buf *out)
+static void write_check(const struct doctor_report *r, enum doctor_check c, bool all,
+                        struct buf *out)
 {
     const struct doctor_result *x = &r->check[c];
     const struct doctor_note *only = x->n == 1 && x->verdict == DOCTOR_OK ? &x->notes[0] : NULL;
@@ -123,8 +124,9 @@ void doctor_write_text(const struct doctor_report *r, bool all, struct buf *out)
     buf_char(out, '\n');
     for (int c = 0; c < DOCTOR_CHECKS; c++)
         write_check(r, (enum doctor_check)c, all, out);
-    buf_fmt(out, "\n%zu ok, %zu warn, %zu fail, %zu skip\n", doctor_count(r, DOCTOR_OK), doctor_count(r, DOCTOR_WARN),
-            doctor_count(r, DOCTOR_FAIL), doctor_count(r, DOCTOR_SKIP));
+    buf_fmt(out, "\n%zu ok, %zu warn, %zu fail, %zu skip\n", doctor_count(r, DOCTOR_OK),
+            doctor_count(r, DOCTOR_WARN), doctor_count(r, DOCTOR_FAIL),
+            doctor_count(r, DOCTOR_SKIP));
 }
 
 void doctor_write_json(const struct doctor_report *r, struct buf *out)

@@ -1,4 +1,5 @@
-/* doctor_safety.c - steps 11 and 12: can it be recorded, can it be stopped, and is it time for this stage. */
+/* doctor_safety.c - steps 11 and 12: can it be recorded, can it be stopped, and is it time for this
+ * stage. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -17,7 +18,8 @@
 
 enum { STAGE_DAYS = 7, LOOK_BACK_DAYS = 60, FREEZE_LATE_MS = 2000 };
 
-/* ---- 11 store --------------------------------------------------------------------------------- */
+/* ---- 11 store ---------------------------------------------------------------------------------
+ */
 
 /* For people: 12.3 GiB. */
 static void bytes_text(int64_t bytes, char out[32])
@@ -37,13 +39,16 @@ static void see_space(struct doctor *d, const char *dir, int64_t used_bytes)
     bytes_text(free_bytes, free_text);
     bytes_text(d->config->store.max_bytes, most_text);
     if (free_bytes < (64 << 20))
-        doctor_note(d, DOCTOR_STORE_AND_FREEZE, DOCTOR_FAIL, dir, "Enlarge the volume, or lower store.max_bytes; it recovers by itself.",
+        doctor_note(d, DOCTOR_STORE_AND_FREEZE, DOCTOR_FAIL, dir,
+                    "Enlarge the volume, or lower store.max_bytes; it recovers by itself.",
                     "only %s are free; a full disk stops all acting", free_text);
     else if (free_bytes < wanted)
-        doctor_note(d, DOCTOR_STORE_AND_FREEZE, DOCTOR_WARN, dir, "Lower store.max_bytes below the volume's size.",
+        doctor_note(d, DOCTOR_STORE_AND_FREEZE, DOCTOR_WARN, dir,
+                    "Lower store.max_bytes below the volume's size.",
                     "%s are free, and the record may grow to %s", free_text, most_text);
     else
-        doctor_note(d, DOCTOR_STORE_AND_FREEZE, DOCTOR_OK, dir, NULL, "%s free, the record stays under %s", free_text, most_text);
+        doctor_note(d, DOCTOR_STORE_AND_FREEZE, DOCTOR_OK, dir, NULL,
+                    "%s free, the record stays under %s", free_text, most_text);
 }
 
 static void see_record(struct doctor *d, const char *path, int64_t *bytes)
@@ -54,20 +59,23 @@ static void see_record(struct doctor *d, const char *path, int64_t *bytes)
     struct err e;
     o.read_only = true;
     if (access(path, F_OK) != 0) {
-        doctor_note(d, DOCTOR_STORE_AND_FREEZE, DOCTOR_OK, NULL, NULL, "there is no record yet; `sluice run` begins it");
+        doctor_note(d, DOCTOR_STORE_AND_FREEZE, DOCTOR_OK, NULL, NULL,
+                    "there is no record yet; `sluice run` begins it");
         return;
     }
     if (store_open(&o, &s, &e)) {
         doctor_note(d, DOCTOR_STORE_AND_FREEZE, DOCTOR_FAIL, NULL,
-                    "Move the file away and start again; safety does not depend on it, the old decisions are lost to reports.", "%s",
-                    e.msg);
+                    "Move the file away and start again; safety does not depend on it, the old "
+                    "decisions are lost to reports.",
+                    "%s", e.msg);
         return;
     }
     if (store_info(s, &info, &e)) {
         doctor_note(d, DOCTOR_STORE_AND_FREEZE, DOCTOR_FAIL, NULL, NULL, "%s", e.msg);
     } else {
         *bytes = info.bytes + info.log_bytes;
-        doctor_note(d, DOCTOR_STORE_AND_FREEZE, DOCTOR_OK, NULL, NULL, "%lld decisions on record, %lld acted on, %lld not finished",
+        doctor_note(d, DOCTOR_STORE_AND_FREEZE, DOCTOR_OK, NULL, NULL,
+                    "%lld decisions on record, %lld acted on, %lld not finished",
                     (long long)info.decisions, (long long)info.acted, (long long)info.pending);
     }
     store_close(s);
@@ -78,12 +86,13 @@ static void see_folder(struct doctor *d)
     const char *dir = d->config->state_dir;
     int64_t bytes = 0;
     if (access(dir, F_OK) != 0) {
-        doctor_note(d, DOCTOR_STORE_AND_FREEZE, DOCTOR_SKIP, dir, "Run it in the pod to see the replica's disk.",
-                    "is not on this machine");
+        doctor_note(d, DOCTOR_STORE_AND_FREEZE, DOCTOR_SKIP, dir,
+                    "Run it in the pod to see the replica's disk.", "is not on this machine");
         return;
     }
     if (access(dir, W_OK | X_OK) != 0)
-        doctor_note(d, DOCTOR_STORE_AND_FREEZE, DOCTOR_FAIL, dir, "fsGroup of the pod, or the owner of the folder.", "cannot be written: %s",
+        doctor_note(d, DOCTOR_STORE_AND_FREEZE, DOCTOR_FAIL, dir,
+                    "fsGroup of the pod, or the owner of the folder.", "cannot be written: %s",
                     strerror(errno));
     char *path = store_path_default(dir);
     see_record(d, path, &bytes);
@@ -91,23 +100,30 @@ static void see_folder(struct doctor *d)
     see_space(d, dir, bytes);
 }
 
-/* ---- 11 freeze -------------------------------------------------------------------------------- */
+/* ---- 11 freeze --------------------------------------------------------------------------------
+ */
 
 struct brake {
     const char *ca_file, *token_file;
 };
 
-static struct http_server_opts endpoint(const struct doctor *d, const struct brake *b, const char *url)
+static struct http_server_opts endpoint(const struct doctor *d, const struct brake *b,
+                                        const char *url)
 {
-    return (struct http_server_opts){.url = url, .ca_file = b->ca_file, .token_file = b->token_file,
-                                     .connect_us = 2 * US_PER_S, .tls_server_name = d->o->server_name};
+    return (struct http_server_opts){.url = url,
+                                     .ca_file = b->ca_file,
+                                     .token_file = b->token_file,
+                                     .connect_us = 2 * US_PER_S,
+                                     .tls_server_name = d->o->server_name};
 }
 
 static const char *freeze_advice(int status)
 {
     return status == 401 || status == 403
-               ? "The token shown is not the replica's: --token-file, or the Secret sluice-token changed after the pod read it."
-               : "Until it answers, freeze with: kubectl -n sluice exec POD -- kill -USR1 1";
+               ? "The token shown is not the replica's: --token-file, or the Secret sluice-token "
+                 "changed after the pod read it."
+               : "Until it answers, freeze with: kubectl -n sluice exec POD -- sh -c 'kill -USR1 "
+                 "1'";
 }
 
 static void see_answer(struct doctor *d, const char *url, const struct http_reply *r)
@@ -115,7 +131,8 @@ static void see_answer(struct doctor *d, const char *url, const struct http_repl
     struct json_doc *doc = NULL;
     struct err e;
     if (r->status != 200) {
-        doctor_note(d, DOCTOR_STORE_AND_FREEZE, DOCTOR_FAIL, url, freeze_advice(r->status), "the freeze endpoint answers %d", r->status);
+        doctor_note(d, DOCTOR_STORE_AND_FREEZE, DOCTOR_FAIL, url, freeze_advice(r->status),
+                    "the freeze endpoint answers %d", r->status);
         return;
     }
     bool frozen = false;
@@ -126,10 +143,13 @@ static void see_answer(struct doctor *d, const char *url, const struct http_repl
     }
     double ms = (double)r->elapsed_us * 1e-3;
     if (frozen)
-        doctor_note(d, DOCTOR_STORE_AND_FREEZE, DOCTOR_WARN, url, "sluice unfreeze, once the reason is gone.", "%s", words ? words : "frozen");
+        doctor_note(d, DOCTOR_STORE_AND_FREEZE, DOCTOR_WARN, url,
+                    "sluice unfreeze, once the reason is gone.", "%s", words ? words : "frozen");
     else
         doctor_note(d, DOCTOR_STORE_AND_FREEZE, ms > FREEZE_LATE_MS ? DOCTOR_WARN : DOCTOR_OK, url,
-                    ms > FREEZE_LATE_MS ? "A freeze should be in force within 2 s: CPU limit, network?" : NULL,
+                    ms > FREEZE_LATE_MS
+                        ? "A freeze should be in force within 2 s: CPU limit, network?"
+                        : NULL,
                     "the freeze endpoint answers in %.0f ms", ms);
     json_free(doc);
 }
@@ -144,7 +164,10 @@ static void see_brake(struct doctor *d, const struct brake *b, const char *url)
         doctor_note(d, DOCTOR_STORE_AND_FREEZE, DOCTOR_FAIL, url, NULL, "%s", e.msg);
         return;
     }
-    const struct http_request get = {.method = HTTP_GET, .path = "/api/v1/freeze", .deadline_us = 5 * US_PER_S, .body_cap = 64 << 10};
+    const struct http_request get = {.method = HTTP_GET,
+                                     .path = "/api/v1/freeze",
+                                     .deadline_us = 5 * US_PER_S,
+                                     .body_cap = 64 << 10};
     if (http_do(d->http, s, &get, &reply, &e))
         doctor_note(d, DOCTOR_STORE_AND_FREEZE, DOCTOR_FAIL, url, freeze_advice(0), "%s", e.msg);
     else
@@ -158,7 +181,8 @@ static bool own_url(const struct doctor *d, char *out, size_t n)
 {
     const struct run_serve *s = &d->config->serve;
     bool any = !s->address || strcmp(s->address, "0.0.0.0") == 0 || strcmp(s->address, "::") == 0;
-    (void)snprintf(out, n, "%s://%s:%lld", s->cert_file ? "https" : "http", any ? "127.0.0.1" : s->address, (long long)s->port);
+    (void)snprintf(out, n, "%s://%s:%lld", s->cert_file ? "https" : "http",
+                   any ? "127.0.0.1" : s->address, (long long)s->port);
     return s->port != 0;
 }
 
@@ -167,31 +191,37 @@ static void see_own_brake(struct doctor *d, const struct brake *b)
     char url[128];
     bool here = access(d->config->state_dir, F_OK) == 0;
     if (!here || !own_url(d, url, sizeof url)) {
-        doctor_note(d, DOCTOR_STORE_AND_FREEZE, DOCTOR_SKIP, NULL, "Name the replicas with --url, or run it in the pod.",
+        doctor_note(d, DOCTOR_STORE_AND_FREEZE, DOCTOR_SKIP, NULL,
+                    "Name the replicas with --url, or run it in the pod.",
                     "no replica's freeze was tried");
         return;
     }
     see_brake(d, b, url);
     if (d->kube_config && d->kube_config->in_cluster)
-        doctor_note(d, DOCTOR_STORE_AND_FREEZE, DOCTOR_OK, NULL, "Name every replica with --url to try them all.",
+        doctor_note(d, DOCTOR_STORE_AND_FREEZE, DOCTOR_OK, NULL,
+                    "Name every replica with --url to try them all.",
                     "the other replica was not asked");
 }
 
 void doctor_see_store(struct doctor *d)
 {
     const struct brake b = {.ca_file = d->o->ca_file ? d->o->ca_file : d->config->serve.cert_file,
-                            .token_file = d->o->token_file ? d->o->token_file : d->config->serve.token_file};
+                            .token_file =
+                                d->o->token_file ? d->o->token_file : d->config->serve.token_file};
     see_folder(d);
     for (size_t i = 0; b.token_file && i < d->o->n_replicas; i++)
         see_brake(d, &b, d->o->replicas[i]);
     if (!b.token_file)
-        doctor_note(d, DOCTOR_STORE_AND_FREEZE, d->config->stage == STAGE_OBSERVE ? DOCTOR_WARN : DOCTOR_FAIL, NULL,
-                    "Set serve.token_file: without a token nobody can freeze by the endpoint.", "no token is configured");
+        doctor_note(d, DOCTOR_STORE_AND_FREEZE,
+                    d->config->stage == STAGE_OBSERVE ? DOCTOR_WARN : DOCTOR_FAIL, NULL,
+                    "Set serve.token_file: without a token nobody can freeze by the endpoint.",
+                    "no token is configured");
     else if (!d->o->n_replicas)
         see_own_brake(d, &b);
 }
 
-/* ---- 12 stage --------------------------------------------------------------------------------- */
+/* ---- 12 stage ---------------------------------------------------------------------------------
+ */
 
 /* Hours of the last days with a decision, by stage. */
 struct past_hours {
@@ -211,10 +241,12 @@ static bool note_stage(void *ctx, const struct store_decision *x, const struct s
     return false;
 }
 
-static enum err_code count_hours(struct doctor *d, struct store *s, struct past_hours *p, struct err *e)
+static enum err_code count_hours(struct doctor *d, struct store *s, struct past_hours *p,
+                                 struct err *e)
 {
     for (int h = LOOK_BACK_DAYS * 24; h > 0; h--) {
-        struct store_query q = {.since_us = d->now_us - h * US_PER_HOUR, .limit = 1, .role = 1 + STORE_ACTING};
+        struct store_query q = {
+            .since_us = d->now_us - h * US_PER_HOUR, .limit = 1, .role = 1 + STORE_ACTING};
         q.until_us = q.since_us + US_PER_HOUR;
         p->stage = -1;
         enum err_code rc = store_decisions(s, &q, note_stage, p, e);
@@ -226,7 +258,8 @@ static enum err_code count_hours(struct doctor *d, struct store *s, struct past_
     return ERR_OK;
 }
 
-/* Units asked for and what the rules would have asked for in the same state: one round an hour, added up by day. */
+/* Units asked for and what the rules would have asked for in the same state: one round an hour,
+ * added up by day. */
 struct paired {
     double ours[STAGE_DAYS], rules[STAGE_DAYS];
     int rounds[STAGE_DAYS], day;
@@ -274,30 +307,38 @@ static void see_pairs(struct doctor *d, const struct paired *p)
         return;
     const char *word = in.hi < 0 ? "fewer" : in.lo > 0 ? "more" : "neither fewer nor more";
     doctor_note(d, DOCTOR_STAGE, DOCTOR_OK, NULL,
-                "Units are half of it: sluice evaluate --from-store --since 7d --target NAMESPACE/NAME sets cost and misses side by side.",
-                "asked for %s units than the rules beside it: %+.1f %% (95 %% interval %+.1f to %+.1f, %zu days)",
+                "Units are half of it: sluice evaluate --from-store --since 7d --target "
+                "NAMESPACE/NAME sets cost and misses side by side.",
+                "asked for %s units than the rules beside it: %+.1f %% (95 %% interval %+.1f to "
+                "%+.1f, %zu days)",
                 word, in.mean, in.lo, in.hi, n);
 }
 
 static void see_proof(struct doctor *d, const struct past_hours *p)
 {
-    static const char promote[] = "Promote when the daily report is a win with no more misses, and its reasons convince you.";
+    static const char promote[] =
+        "Promote when the daily report is a win with no more misses, and its reasons convince you.";
     int stage = d->config->stage, before = stage - 1;
     double here = p->in[stage] / 24.0;
     if (stage > STAGE_OBSERVE) {
         double proof = p->in[before] / 24.0;
         bool early = proof < STAGE_DAYS && here < STAGE_DAYS;
         char todo[160];
-        (void)snprintf(todo, sizeof todo, "Go back for a while: kubectl apply -k deploy/overlays/%s", run_stage_names[before]);
+        (void)snprintf(todo, sizeof todo,
+                       "Go back for a while: kubectl apply -k deploy/overlays/%s",
+                       run_stage_names[before]);
         doctor_note(d, DOCTOR_STAGE, early ? DOCTOR_WARN : DOCTOR_OK, NULL, early ? todo : NULL,
-                    "%s%.1f days in %s came before %s; %d are asked for", early ? "early promotion: " : "", proof,
-                    run_stage_names[before], run_stage_names[stage], STAGE_DAYS);
+                    "%s%.1f days in %s came before %s; %d are asked for",
+                    early ? "early promotion: " : "", proof, run_stage_names[before],
+                    run_stage_names[stage], STAGE_DAYS);
     }
     if (stage + 1 < STAGES)
-        doctor_note(d, DOCTOR_STAGE, DOCTOR_OK, NULL, here >= STAGE_DAYS ? promote : NULL, "%.1f days in %s so far; %d before %s", here,
-                    run_stage_names[stage], STAGE_DAYS, run_stage_names[stage + 1]);
+        doctor_note(d, DOCTOR_STAGE, DOCTOR_OK, NULL, here >= STAGE_DAYS ? promote : NULL,
+                    "%.1f days in %s so far; %d before %s", here, run_stage_names[stage],
+                    STAGE_DAYS, run_stage_names[stage + 1]);
     else
-        doctor_note(d, DOCTOR_STAGE, DOCTOR_OK, NULL, NULL, "%.1f days in %s", here, run_stage_names[stage]);
+        doctor_note(d, DOCTOR_STAGE, DOCTOR_OK, NULL, NULL, "%.1f days in %s", here,
+                    run_stage_names[stage]);
 }
 
 static void see_record_of_stages(struct doctor *d, struct store *s)
@@ -323,11 +364,15 @@ void doctor_see_stage(struct doctor *d)
     if (access(path, F_OK) != 0) {
         bool observe = d->config->stage == STAGE_OBSERVE;
         doctor_note(d, DOCTOR_STAGE, observe ? DOCTOR_OK : DOCTOR_WARN, NULL,
-                    observe ? NULL : "Begin with observe: kubectl apply -k deploy/overlays/observe. Or run it in the pod, where the record is.",
+                    observe ? NULL
+                            : "Begin with observe: kubectl apply -k deploy/overlays/observe. Or "
+                              "run it in the pod, where the record is.",
                     observe ? "observe is where to begin; a week of it comes before single"
-                            : "there is no record here that shows a week of %s", run_stage_names[observe ? 0 : d->config->stage - 1]);
+                            : "there is no record here that shows a week of %s",
+                    run_stage_names[observe ? 0 : d->config->stage - 1]);
     } else if (store_open(&o, &s, &e)) {
-        doctor_note(d, DOCTOR_STAGE, DOCTOR_SKIP, NULL, NULL, "the record cannot be read: %s", e.msg);
+        doctor_note(d, DOCTOR_STAGE, DOCTOR_SKIP, NULL, NULL, "the record cannot be read: %s",
+                    e.msg);
     } else {
         see_record_of_stages(d, s);
         store_close(s);

@@ -6,45 +6,50 @@
 #include "base/mem.h"
 
 #define READ "get list watch"
+/* (group, resource, subresource, verbs, from, why): in the whole cluster, required or optional; OWN: in our namespace. */
+#define NEED(g, r, sub, v, s, why) {g, r, sub, v, STAGE_##s, RIGHT_REQUIRED, false, NULL, why}
+#define MAY(g, r, sub, v, s, why) {g, r, sub, v, STAGE_##s, RIGHT_OPTIONAL, false, NULL, why}
+#define OWN(g, r, name, v, s, why) {g, r, NULL, v, STAGE_##s, RIGHT_REQUIRED, true, name, why}
+#define NEVER(g, r, sub, v) {g, r, sub, v, STAGE_OBSERVE, RIGHT_REQUIRED, false, NULL, ""}
 
 /* One row per line: the table is read as a whole. */
 /* clang-format off */
 const struct right rights[] = {
-    {"sluice.dev", "capacitytargets", NULL, READ, STAGE_OBSERVE, RIGHT_REQUIRED, false, NULL, "the targets"},
-    {"", "pods", NULL, READ, STAGE_OBSERVE, RIGHT_REQUIRED, false, NULL, "units ready, warming and failed"},
-    {"apps", "deployments", NULL, READ, STAGE_OBSERVE, RIGHT_REQUIRED, false, NULL, "labels, and changes of size"},
-    {"apps", "statefulsets", NULL, READ, STAGE_OBSERVE, RIGHT_REQUIRED, false, NULL, "labels, and changes of size"},
-    {"apps", "deployments", "scale", "get", STAGE_OBSERVE, RIGHT_REQUIRED, false, NULL, "the size asked for"},
-    {"apps", "statefulsets", "scale", "get", STAGE_OBSERVE, RIGHT_REQUIRED, false, NULL, "the size asked for"},
-    {"autoscaling", "horizontalpodautoscalers", NULL, READ, STAGE_OBSERVE, RIGHT_REQUIRED, false, NULL, "who else sizes a target"},
-    {"keda.sh", "scaledobjects", NULL, READ, STAGE_OBSERVE, RIGHT_OPTIONAL, false, NULL, "who else sizes a target"},
-    {"autoscaling.k8s.io", "verticalpodautoscalers", NULL, READ, STAGE_OBSERVE, RIGHT_OPTIONAL, false, NULL, "who else sizes a target"},
-    {"metrics.k8s.io", "pods", NULL, "get list", STAGE_OBSERVE, RIGHT_OPTIONAL, false, NULL, "CPU and memory without Prometheus"},
+    NEED("sluice.dev", "capacitytargets", NULL, READ, OBSERVE, "the targets"),
+    NEED("", "pods", NULL, READ, OBSERVE, "units ready, warming and failed"),
+    NEED("apps", "deployments", NULL, READ, OBSERVE, "labels, and changes of size"),
+    NEED("apps", "statefulsets", NULL, READ, OBSERVE, "labels, and changes of size"),
+    NEED("apps", "deployments", "scale", "get", OBSERVE, "the size asked for"),
+    NEED("apps", "statefulsets", "scale", "get", OBSERVE, "the size asked for"),
+    NEED("autoscaling", "horizontalpodautoscalers", NULL, READ, OBSERVE, "who else sizes a target"),
+    MAY("keda.sh", "scaledobjects", NULL, READ, OBSERVE, "who else sizes a target"),
+    MAY("autoscaling.k8s.io", "verticalpodautoscalers", NULL, READ, OBSERVE, "who else sizes a target"),
+    MAY("metrics.k8s.io", "pods", NULL, "get list", OBSERVE, "CPU and memory without Prometheus"),
 
-    {"apps", "deployments", "scale", "update", STAGE_SINGLE, RIGHT_REQUIRED, false, NULL, "scaling"},
-    {"apps", "statefulsets", "scale", "update", STAGE_SINGLE, RIGHT_REQUIRED, false, NULL, "scaling"},
-    {"sluice.dev", "capacitytargets", NULL, "patch", STAGE_SINGLE, RIGHT_REQUIRED, false, NULL, "sluice override"},
-    {"sluice.dev", "capacitytargets", "status", "patch", STAGE_SINGLE, RIGHT_REQUIRED, false, NULL, "safety state, intent and outcome"},
-    {"events.k8s.io", "events", NULL, "create patch", STAGE_SINGLE, RIGHT_REQUIRED, false, NULL, "what was done, and why not"},
-    {"coordination.k8s.io", "leases", NULL, "create", STAGE_SINGLE, RIGHT_REQUIRED, true, NULL, "which replica acts"},
-    {"coordination.k8s.io", "leases", NULL, "get update", STAGE_SINGLE, RIGHT_REQUIRED, true, "sluice", "which replica acts"},
+    NEED("apps", "deployments", "scale", "update", SINGLE, "scaling"),
+    NEED("apps", "statefulsets", "scale", "update", SINGLE, "scaling"),
+    NEED("sluice.dev", "capacitytargets", "status", "patch", SINGLE, "safety state, intent, outcome"),
+    NEED("sluice.dev", "capacitytargets", NULL, "patch", SINGLE, "sluice override"),
+    NEED("events.k8s.io", "events", NULL, "create patch", SINGLE, "what was done, and why not"),
+    OWN("coordination.k8s.io", "leases", NULL, "create", SINGLE, "which replica acts"),
+    OWN("coordination.k8s.io", "leases", "sluice", "get update", SINGLE, "which replica acts"),
 
-    {"cluster.x-k8s.io", "machinedeployments", NULL, READ, STAGE_GLOBAL, RIGHT_OPTIONAL, false, NULL, "nodes as units"},
-    {"cluster.x-k8s.io", "machinepools", NULL, READ, STAGE_GLOBAL, RIGHT_OPTIONAL, false, NULL, "nodes as units"},
-    {"cluster.x-k8s.io", "machinedeployments", "scale", "get update", STAGE_GLOBAL, RIGHT_OPTIONAL, false, NULL, "nodes as units"},
-    {"cluster.x-k8s.io", "machinepools", "scale", "get update", STAGE_GLOBAL, RIGHT_OPTIONAL, false, NULL, "nodes as units"},
-    {"leaderworkerset.x-k8s.io", "leaderworkersets", NULL, READ, STAGE_GLOBAL, RIGHT_OPTIONAL, false, NULL, "groups of pods as units"},
-    {"leaderworkerset.x-k8s.io", "leaderworkersets", "scale", "get update", STAGE_GLOBAL, RIGHT_OPTIONAL, false, NULL, "groups of pods as units"},
+    MAY("cluster.x-k8s.io", "machinedeployments", NULL, READ, GLOBAL, "nodes as units"),
+    MAY("cluster.x-k8s.io", "machinepools", NULL, READ, GLOBAL, "nodes as units"),
+    MAY("cluster.x-k8s.io", "machinedeployments", "scale", "get update", GLOBAL, "nodes as units"),
+    MAY("cluster.x-k8s.io", "machinepools", "scale", "get update", GLOBAL, "nodes as units"),
+    MAY("leaderworkerset.x-k8s.io", "leaderworkersets", NULL, READ, GLOBAL, "groups as units"),
+    MAY("leaderworkerset.x-k8s.io", "leaderworkersets", "scale", "get update", GLOBAL, "groups as units"),
 };
 
 const struct right rights_never[] = {
-    {"", "secrets", NULL, "get list", STAGE_OBSERVE, RIGHT_REQUIRED, false, NULL, ""},
-    {"", "pods", NULL, "create delete patch", STAGE_OBSERVE, RIGHT_REQUIRED, false, NULL, ""},
-    {"", "pods", "exec", "create", STAGE_OBSERVE, RIGHT_REQUIRED, false, NULL, ""},
-    {"", "nodes", NULL, "patch delete", STAGE_OBSERVE, RIGHT_REQUIRED, false, NULL, ""},
-    {"apps", "deployments", NULL, "create update patch delete", STAGE_OBSERVE, RIGHT_REQUIRED, false, NULL, ""},
-    {"sluice.dev", "capacitytargets", NULL, "create delete", STAGE_OBSERVE, RIGHT_REQUIRED, false, NULL, ""},
-    {"rbac.authorization.k8s.io", "clusterrolebindings", NULL, "create", STAGE_OBSERVE, RIGHT_REQUIRED, false, NULL, ""},
+    NEVER("", "secrets", NULL, "get list"),
+    NEVER("", "pods", NULL, "create delete patch"),
+    NEVER("", "pods", "exec", "create"),
+    NEVER("", "nodes", NULL, "patch delete"),
+    NEVER("apps", "deployments", NULL, "create update patch delete"),
+    NEVER("sluice.dev", "capacitytargets", NULL, "create delete"),
+    NEVER("rbac.authorization.k8s.io", "clusterrolebindings", NULL, "create"),
 };
 /* clang-format on */
 const size_t n_rights = ARRAY_LEN(rights);
@@ -66,6 +71,6 @@ bool right_verb(const struct right *r, size_t i, char out[16])
 void right_words(const struct right *r, const char *verb, char *out, size_t n)
 {
     (void)snprintf(out, n, "%s %s%s%s%s%s%s%s", verb, r->resource, *r->group ? "." : "", r->group,
-                   r->subresource ? "/" : "", r->subresource ? r->subresource : "", r->name ? " " : "",
-                   r->name ? r->name : "");
+                   r->subresource ? "/" : "", r->subresource ? r->subresource : "",
+                   r->name ? " " : "", r->name ? r->name : "");
 }

@@ -1,8 +1,9 @@
 /* rights.h - what sluice may do in a cluster, stage by stage: one table for RBAC, doctor and docs.
  *
- * The overlays in deploy/ grant exactly the rows of their stage (tests/integration/deploy_test.c), `sluice doctor` asks the
- * API server about each of them and about a handful of rights that no stage needs.  Nothing here grants
- * anything: a row without its rule in the overlay is a failed test. */
+ * The overlays in deploy/ grant exactly the rows of their stage (tests/integration/deploy_test.c),
+ * `sluice doctor` asks the API server about each of them and about a handful of rights that no
+ * stage needs.  Nothing here grants anything: a row without its rule in the overlay is a failed
+ * test. */
 #ifndef DAEMON_RIGHTS_H
 #define DAEMON_RIGHTS_H
 
@@ -13,16 +14,17 @@
 
 enum right_need {
     RIGHT_REQUIRED, /* the stage cannot work without */
-    RIGHT_OPTIONAL, /* of kinds that not every cluster serves: KEDA, VPA, metrics.k8s.io, Cluster API ... */
+    RIGHT_OPTIONAL, /* of kinds that not every cluster serves: KEDA, VPA, metrics.k8s.io, Cluster
+                       API ... */
 };
 
 struct right {
     const char *group, *resource, *subresource; /* "" for the core group; subresource NULL: none */
-    const char *verbs;     /* separated by blanks */
-    enum run_stage from;   /* this stage and all later ones */
+    const char *verbs;                          /* separated by blanks */
+    enum run_stage from;                        /* this stage and all later ones */
     enum right_need need;
-    bool own_namespace;    /* only in the namespace it runs in */
-    const char *name;      /* only the object of this name; NULL: all */
+    bool own_namespace; /* only in the namespace it runs in */
+    const char *name;   /* only the object of this name; NULL: all */
     const char *why;
 };
 extern const struct right rights[];

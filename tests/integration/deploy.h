@@ -26,7 +26,8 @@ static inline struct buf deploy_shell(const char *command)
     char line[1024];
     char chunk[4096];
     size_t n;
-    assert_true((size_t)snprintf(line, sizeof line, "{ %s ; } 2> '%s'", command, err) < sizeof line);
+    assert_true((size_t)snprintf(line, sizeof line, "{ %s ; } 2> '%s'", command, err) <
+                sizeof line);
     FILE *f = popen(line, "r");
     assert_non_null(f);
     while ((n = fread(chunk, 1, sizeof chunk, f)) > 0)
@@ -78,9 +79,11 @@ static inline void manifests_split(struct manifests *m, const char *name)
 static inline struct manifests manifests_render(const char *dir)
 {
     need_program("kubectl");
-    const char *kept = test_path("%s/rendered-%s", test_tmp_dir(), strrchr(dir, '/') ? strrchr(dir, '/') + 1 : dir);
-    struct manifests m = {.text = deploy_shell(test_path("{ [ -f '%s' ] || kubectl kustomize deploy/%s > '%s'; } && cat '%s'", kept,
-                                                         dir, kept, kept))};
+    const char *kept = test_path("%s/rendered-%s", test_tmp_dir(),
+                                 strrchr(dir, '/') ? strrchr(dir, '/') + 1 : dir);
+    struct manifests m = {.text = deploy_shell(test_path(
+                              "{ [ -f '%s' ] || kubectl kustomize deploy/%s > '%s'; } && cat '%s'",
+                              kept, dir, kept, kept))};
     manifests_split(&m, dir);
     assert_true(m.n > 0);
     return m;
@@ -118,17 +121,20 @@ static inline const char *text_at(const struct yaml_node *v, const char *path)
     return n && n->kind == YAML_SCALAR ? n->text : "";
 }
 
-static inline const struct yaml_node *manifest(const struct manifests *m, const char *kind, const char *name)
+static inline const struct yaml_node *manifest(const struct manifests *m, const char *kind,
+                                               const char *name)
 {
     for (size_t i = 0; i < m->n; i++) {
         const struct yaml_node *root = yaml_root(m->doc[i]);
-        if (strcmp(text_at(root, "kind"), kind) == 0 && strcmp(text_at(root, "metadata.name"), name) == 0)
+        if (strcmp(text_at(root, "kind"), kind) == 0 &&
+            strcmp(text_at(root, "metadata.name"), name) == 0)
             return root;
     }
     return NULL;
 }
 
-static inline const struct yaml_node *need_manifest(const struct manifests *m, const char *kind, const char *name)
+static inline const struct yaml_node *need_manifest(const struct manifests *m, const char *kind,
+                                                    const char *name)
 {
     const struct yaml_node *v = manifest(m, kind, name);
     if (!v)
@@ -146,7 +152,8 @@ static inline bool holds(const struct yaml_node *list, const char *text)
 }
 
 /* The entry of a list of maps whose `key` is `value`. */
-static inline const struct yaml_node *entry(const struct yaml_node *list, const char *key, const char *value)
+static inline const struct yaml_node *entry(const struct yaml_node *list, const char *key,
+                                            const char *value)
 {
     for (const struct yaml_node *v = list ? list->first : NULL; v; v = v->next)
         if (strcmp(text_at(v, key), value) == 0)

@@ -1,6 +1,8 @@
-/* Alerts, dashboard and pages of deploy/ and docs/: that they are right, and that they speak of the same things.
+/* Alerts, dashboard and pages of deploy/ and docs/: that they are right, and that they speak of the
+ * same things.
  *
- * An alert on a metric that nobody exports never fires; a runbook that does not exist helps nobody at three in the morning. */
+ * An alert on a metric that nobody exports never fires; a runbook that does not exist helps nobody
+ * at three in the morning. */
 #include <ctype.h>
 
 #include "base/file.h"
@@ -36,7 +38,8 @@ static const struct yaml_node *groups_of(struct yaml_doc **doc)
     for (const struct yaml_node *g_ = (groups)->first; g_; g_ = g_->next)                          \
         for (const struct yaml_node *a = at(g_, "rules")->first; a; a = a->next)
 
-/* ---- alerts ------------------------------------------------------------------------------------ */
+/* ---- alerts ------------------------------------------------------------------------------------
+ */
 
 TEST(alert_rules_are_accepted_by_promtool)
 {
@@ -59,18 +62,24 @@ TEST(every_alert_has_a_test_and_says_what_to_do)
     struct yaml_doc *doc;
     struct buf tests = read_text("deploy/alerts/sluice.test.yaml");
     const struct yaml_node *groups = groups_of(&doc);
-    static const char *const words[] = {"annotations.summary", "annotations.description", "annotations.action",
-                                        "annotations.runbook", "for", "expr"};
+    static const char *const words[] = {"annotations.summary",
+                                        "annotations.description",
+                                        "annotations.action",
+                                        "annotations.runbook",
+                                        "for",
+                                        "expr"};
     int n = 0;
     EACH_ALERT(a, groups)
     {
         const char *name = text_at(a, "alert"), *severity = text_at(a, "labels.severity");
-        if (!strstr(tests.p, test_path("- name: %s\n", name)) && !strstr(tests.p, test_path("- name: %s ", name)))
+        if (!strstr(tests.p, test_path("- name: %s\n", name)) &&
+            !strstr(tests.p, test_path("- name: %s ", name)))
             fail_msg("%s has no test", name);
         for (size_t i = 0; i < ARRAY_LEN(words); i++)
             if (!*text_at(a, words[i]))
                 fail_msg("%s has no %s", name, words[i]);
-        if (strcmp(severity, "critical") != 0 && strcmp(severity, "warning") != 0 && strcmp(severity, "info") != 0)
+        if (strcmp(severity, "critical") != 0 && strcmp(severity, "warning") != 0 &&
+            strcmp(severity, "info") != 0)
             fail_msg("%s: severity \"%s\"", name, severity);
         n++;
     }
@@ -113,7 +122,8 @@ TEST(the_operators_rules_are_those_of_the_plain_file)
     struct manifests m = manifests_render("extras/prometheusrule");
     struct yaml_doc *doc;
     const struct yaml_node *plain = groups_of(&doc);
-    const struct yaml_node *groups = at(need_manifest(&m, "PrometheusRule", "sluice"), "spec.groups");
+    const struct yaml_node *groups =
+        at(need_manifest(&m, "PrometheusRule", "sluice"), "spec.groups");
     assert_int_equal(groups->n_children, plain->n_children);
     for (const struct yaml_node *a = plain->first, *b = groups->first; a; a = a->next, b = b->next)
         assert_int_equal(at(a, "rules")->n_children, at(b, "rules")->n_children);
@@ -123,7 +133,8 @@ TEST(the_operators_rules_are_those_of_the_plain_file)
     buf_fini(&kept);
 }
 
-/* ---- metrics ----------------------------------------------------------------------------------- */
+/* ---- metrics -----------------------------------------------------------------------------------
+ */
 
 static bool exported(const char *name, size_t n)
 {
@@ -152,7 +163,7 @@ TEST(alerts_and_their_tests_speak_of_metrics_that_are_exported)
     struct yaml_doc *doc;
     const struct yaml_node *groups = groups_of(&doc);
     EACH_ALERT(a, groups)
-        assert_exported(text_at(a, "expr"), text_at(a, "alert"));
+    assert_exported(text_at(a, "expr"), text_at(a, "alert"));
     struct buf tests = read_text("deploy/alerts/sluice.test.yaml");
     assert_exported(tests.p, "sluice.test.yaml");
     buf_fini(&tests);
@@ -161,7 +172,8 @@ TEST(alerts_and_their_tests_speak_of_metrics_that_are_exported)
 
 TEST(pages_speak_of_metrics_that_are_exported)
 {
-    static const char *const pages[] = {"docs/live.md", "docs/operations.md", "docs/troubleshooting.md"};
+    static const char *const pages[] = {"docs/live.md", "docs/operations.md",
+                                        "docs/troubleshooting.md"};
     for (size_t i = 0; i < ARRAY_LEN(pages); i++) {
         struct buf page = read_text(pages[i]);
         assert_exported(page.p, pages[i]);
@@ -169,7 +181,8 @@ TEST(pages_speak_of_metrics_that_are_exported)
     }
 }
 
-/* ---- dashboard --------------------------------------------------------------------------------- */
+/* ---- dashboard ---------------------------------------------------------------------------------
+ */
 
 static void look_at_panel(const struct json *p, int *queries)
 {
@@ -220,7 +233,8 @@ TEST(the_dashboards_queries_are_promql)
     struct buf rules = buf_init(1 << 20);
     assert_ok(json_load("deploy/extras/grafana/sluice-dashboard.json", 1 << 20, &doc, &e), &e);
     buf_str(&rules, "groups:\n  - name: dashboard\n    rules:\n");
-    for (const struct json *p = json_first(json_find(json_root(doc), "panels")); p; p = json_next(p))
+    for (const struct json *p = json_first(json_find(json_root(doc), "panels")); p;
+         p = json_next(p))
         for (const struct json *t = json_first(json_find(p, "targets")); t; t = json_next(t)) {
             const char *expr = json_text(json_find(t, "expr"));
             buf_fmt(&rules, "      - {record: a_%zu, expr: ", rules.n);
@@ -236,7 +250,8 @@ TEST(the_dashboards_queries_are_promql)
     json_free(doc);
 }
 
-/* ---- pages ------------------------------------------------------------------------------------- */
+/* ---- pages -------------------------------------------------------------------------------------
+ */
 
 TEST(the_twelve_steps_of_the_checklist_are_doctors_checks_in_its_order)
 {
@@ -260,8 +275,9 @@ TEST(the_twelve_steps_of_the_checklist_are_doctors_checks_in_its_order)
 
 TEST(paths_of_deploy_that_the_pages_name_exist)
 {
-    static const char *const pages[] = {"docs/live.md", "docs/operations.md", "docs/troubleshooting.md",
-                                        "deploy/base/sluice.yaml", "deploy/base/statefulset.yaml"};
+    static const char *const pages[] = {"docs/live.md", "docs/operations.md",
+                                        "docs/troubleshooting.md", "deploy/base/sluice.yaml",
+                                        "deploy/base/statefulset.yaml"};
     int n = 0;
     for (size_t i = 0; i < ARRAY_LEN(pages); i++) {
         struct buf page = read_text(pages[i]);
@@ -327,7 +343,8 @@ static void follow_link(const char *page, const char *link)
 
 TEST(links_between_the_live_pages_lead_somewhere)
 {
-    static const char *const pages[] = {"docs/live.md", "docs/operations.md", "docs/troubleshooting.md"};
+    static const char *const pages[] = {"docs/live.md", "docs/operations.md",
+                                        "docs/troubleshooting.md"};
     int n = 0;
     for (size_t i = 0; i < ARRAY_LEN(pages); i++) {
         struct buf page = read_text(pages[i]);

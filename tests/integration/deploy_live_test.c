@@ -1,5 +1,5 @@
-/* The overlays in a cluster: the test API server takes them as kubectl would send them, judges by their RBAC, and doctor, as the
- * account of the pods, finds exactly what each stage needs. */
+/* The overlays in a cluster: the test API server takes them as kubectl would send them, judges by
+ * their RBAC, and doctor, as the account of the pods, finds exactly what each stage needs. */
 #include "base/clock.h"
 #include "daemon/doctor.h"
 #include "tests/apiserver/apiserver.h"
@@ -12,18 +12,22 @@ static const char services[] =
     "apiVersion: v1\nkind: Namespace\nmetadata: {name: prod}\n---\n"
     "apiVersion: apps/v1\nkind: Deployment\n"
     "metadata: {name: chat, namespace: prod, labels: {sluice.dev/managed: 'true'}}\n"
-    "spec: {replicas: 2, selector: {matchLabels: {app: chat}}, template: {metadata: {labels: {app: chat}}, "
+    "spec: {replicas: 2, selector: {matchLabels: {app: chat}}, template: {metadata: {labels: {app: "
+    "chat}}, "
     "spec: {containers: [{name: c, image: chat}]}}}\n";
 
-static const char targets[] =
-    "apiVersion: sluice.dev/v1alpha1\nkind: CapacityTarget\nmetadata: {name: chat, namespace: prod}\n"
-    "spec: {scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: chat}, minUnits: 1, maxUnits: 8, gpusPerUnit: 1, "
-    "priceUsdPerHour: 2.5, class: P0, slo: {p99Milliseconds: 300}, latency: {serviceMilliseconds: 40, slots: 2}}\n";
+static const char targets[] = "apiVersion: sluice.dev/v1alpha1\nkind: CapacityTarget\nmetadata: "
+                              "{name: chat, namespace: prod}\n"
+                              "spec: {scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, "
+                              "name: chat}, minUnits: 1, maxUnits: 8, gpusPerUnit: 1, "
+                              "priceUsdPerHour: 2.5, class: P0, slo: {p99Milliseconds: 300}, "
+                              "latency: {serviceMilliseconds: 40, slots: 2}}\n";
 
-static const char kubeconfig[] = "apiVersion: v1\nkind: Config\ncurrent-context: pod\n"
-                                 "clusters: [{name: c, cluster: {server: '%s'}}]\n"
-                                 "users: [{name: pod, user: {token: pod-token}}]\n"
-                                 "contexts: [{name: pod, context: {cluster: c, user: pod, namespace: sluice}}]\n";
+static const char kubeconfig[] =
+    "apiVersion: v1\nkind: Config\ncurrent-context: pod\n"
+    "clusters: [{name: c, cluster: {server: '%s'}}]\n"
+    "users: [{name: pod, user: {token: pod-token}}]\n"
+    "contexts: [{name: pod, context: {cluster: c, user: pod, namespace: sluice}}]\n";
 
 struct site {
     struct apiserver *api;
@@ -59,11 +63,13 @@ static void site_examine(struct site *s, int stage, struct doctor_report *out)
                     (char *)(uintptr_t)test_path("kube.kubeconfig=%s", s->kubeconfig),
                     (char *)(uintptr_t)test_path("state_dir=%s", s->state)};
     assert_ok(run_config_load(&c, NULL, sets, ARRAY_LEN(sets), NULL, &e), &e);
-    assert_ok(doctor_run(&(struct doctor_opts){.config = &c, .wait_us = 20 * US_PER_S}, out, &e), &e);
+    assert_ok(doctor_run(&(struct doctor_opts){.config = &c, .wait_us = 20 * US_PER_S}, out, &e),
+              &e);
     run_config_fini(&c);
 }
 
-static void assert_check(const struct doctor_report *r, enum doctor_check c, enum doctor_verdict want)
+static void assert_check(const struct doctor_report *r, enum doctor_check c,
+                         enum doctor_verdict want)
 {
     if (r->check[c].verdict == want)
         return;
@@ -121,12 +127,13 @@ TEST(a_stage_ahead_of_its_overlay_is_found)
     apiserver_free(s.api);
 }
 
-/* ---- the daemon under these rights ------------------------------------------------------------- */
+/* ---- the daemon under these rights -------------------------------------------------------------
+ */
 
 static void print_refused(const struct apiserver_record *r)
 {
-    print_error("%s %s/%s%s%s in \"%s\": %d\n", r->verb, r->group, r->resource, *r->subresource ? "/" : "", r->subresource,
-                r->namespace, r->status);
+    print_error("%s %s/%s%s%s in \"%s\": %d\n", r->verb, r->group, r->resource,
+                *r->subresource ? "/" : "", r->subresource, r->namespace, r->status);
 }
 
 /* Requests of the pods' account that RBAC refused. */

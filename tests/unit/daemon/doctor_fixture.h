@@ -22,13 +22,17 @@ static const char clinic_service[] =
     "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n---\n"
     "apiVersion: apps/v1\nkind: Deployment\n"
     "metadata: {name: chat, namespace: shop, labels: {sluice.dev/managed: 'true'}}\n"
-    "spec: {replicas: 2, selector: {matchLabels: {app: chat}}, template: {metadata: {labels: {app: chat}}, "
+    "spec: {replicas: 2, selector: {matchLabels: {app: chat}}, template: {metadata: {labels: {app: "
+    "chat}}, "
     "spec: {containers: [{name: c, image: chat}]}}}\n";
 
 static const char clinic_target[] =
-    "apiVersion: sluice.dev/v1alpha1\nkind: CapacityTarget\nmetadata: {name: chat, namespace: shop}\n"
-    "spec: {scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: chat}, minUnits: 1, maxUnits: 8, gpusPerUnit: 1, "
-    "priceUsdPerHour: 2.5, class: P0, slo: {p99Milliseconds: 300}, latency: {serviceMilliseconds: 40, slots: 2}}\n";
+    "apiVersion: sluice.dev/v1alpha1\nkind: CapacityTarget\nmetadata: {name: chat, namespace: "
+    "shop}\n"
+    "spec: {scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: chat}, minUnits: 1, "
+    "maxUnits: 8, gpusPerUnit: 1, "
+    "priceUsdPerHour: 2.5, class: P0, slo: {p99Milliseconds: 300}, latency: {serviceMilliseconds: "
+    "40, slots: 2}}\n";
 
 static inline void clinic_start(struct clinic *c, const char *name)
 {
@@ -46,13 +50,14 @@ static inline void clinic_start(struct clinic *c, const char *name)
 }
 
 /* Loads the configuration with these further lines and runs the doctor. */
-static inline void clinic_visit(struct clinic *c, const char *stage, const char *more, const struct doctor_opts *opts)
+static inline void clinic_visit(struct clinic *c, const char *stage, const char *more,
+                                const struct doctor_opts *opts)
 {
     struct err e;
     struct doctor_opts o = opts ? *opts : (struct doctor_opts){0};
     const char *path = test_path("%s/sluice.yaml", c->dir);
-    (void)snprintf(c->yaml, sizeof c->yaml, "stage: %s\nstate_dir: %s\nkube: {kubeconfig: %s}\n%s", stage, c->dir, c->kubeconfig,
-                   more);
+    (void)snprintf(c->yaml, sizeof c->yaml, "stage: %s\nstate_dir: %s\nkube: {kubeconfig: %s}\n%s",
+                   stage, c->dir, c->kubeconfig, more);
     test_write_file(path, c->yaml, strlen(c->yaml));
     doctor_fini(&c->report);
     run_config_fini(&c->config);
@@ -79,25 +84,29 @@ static inline void print_report(const struct doctor_report *r)
     buf_fini(&text);
 }
 
-static inline void assert_verdict(const struct clinic *c, enum doctor_check check, enum doctor_verdict want)
+static inline void assert_verdict(const struct clinic *c, enum doctor_check check,
+                                  enum doctor_verdict want)
 {
     if (c->report.check[check].verdict == want)
         return;
     print_report(&c->report);
-    fail_msg("%s is %s, expected %s", doctor_check_name(check), doctor_verdict_name(c->report.check[check].verdict),
-             doctor_verdict_name(want));
+    fail_msg("%s is %s, expected %s", doctor_check_name(check),
+             doctor_verdict_name(c->report.check[check].verdict), doctor_verdict_name(want));
 }
 
 /* A note of this verdict that holds the text, in what was seen or what to do. */
-static inline void assert_said(const struct doctor_report *r, enum doctor_check check, enum doctor_verdict v, const char *text)
+static inline void assert_said(const struct doctor_report *r, enum doctor_check check,
+                               enum doctor_verdict v, const char *text)
 {
     const struct doctor_result *x = &r->check[check];
     for (size_t i = 0; i < x->n; i++)
         if (x->notes[i].verdict == v &&
-            (strstr(x->notes[i].seen, text) || strstr(x->notes[i].todo, text) || strstr(x->notes[i].about, text)))
+            (strstr(x->notes[i].seen, text) || strstr(x->notes[i].todo, text) ||
+             strstr(x->notes[i].about, text)))
             return;
     print_report(r);
-    fail_msg("%s does not say \"%s\" as %s", doctor_check_name(check), text, doctor_verdict_name(v));
+    fail_msg("%s does not say \"%s\" as %s", doctor_check_name(check), text,
+             doctor_verdict_name(v));
 }
 
 #endif

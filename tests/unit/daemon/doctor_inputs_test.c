@@ -1,11 +1,13 @@
-/* doctor and everything beside the API server: a real Prometheus, the record, the brake, clocks and the stage. */
+/* doctor and everything beside the API server: a real Prometheus, the record, the brake, clocks and
+ * the stage. */
 #include "store/store.h"
 #include "tests/exporter/exporter.h"
 #include "tests/support/prometheus.h"
 #include "tests/unit/daemon/doctor_fixture.h"
 #include "tests/unit/daemon/serve_fixture.h"
 
-/* ---- prometheus and queries -------------------------------------------------------------------- */
+/* ---- prometheus and queries --------------------------------------------------------------------
+ */
 
 /* Load and latency of shop/chat by workload, so that no pod names are needed. */
 static const char queries[] =
@@ -66,8 +68,8 @@ static void write_past(const char *path)
     int64_t now_s = clock_wall_us() / US_PER_S;
     (void)fputs("# TYPE my_qps gauge\n", f);
     for (int64_t t = now_s - 15 * 86400; t < now_s; t += 60)
-        (void)fprintf(f, "my_qps{namespace=\"shop\",deployment=\"chat\"} %lld %lld\n", (long long)(10 + t / 60 % 50),
-                      (long long)t);
+        (void)fprintf(f, "my_qps{namespace=\"shop\",deployment=\"chat\"} %lld %lld\n",
+                      (long long)(10 + t / 60 % 50), (long long)t);
     (void)fputs("# EOF\n", f);
     assert_int_equal(fclose(f), 0);
 }
@@ -75,7 +77,8 @@ static void write_past(const char *path)
 TEST(two_weeks_of_load_in_prometheus_are_enough_history)
 {
     static const char by_target[] =
-        "queries: {qps: {query: 'my_qps{namespace=\"{namespace}\",deployment=\"{name}\"}', by: target}}\n";
+        "queries: {qps: {query: 'my_qps{namespace=\"{namespace}\",deployment=\"{name}\"}', by: "
+        "target}}\n";
     struct ward w;
     char config[1024];
     memset(&w, 0, sizeof w);
@@ -143,22 +146,27 @@ TEST(an_absent_prometheus_is_one_failure)
     clinic_end(&c);
 }
 
-/* ---- clocks ------------------------------------------------------------------------------------ */
+/* ---- clocks ------------------------------------------------------------------------------------
+ */
 
 TEST(clocks_apart_are_a_warning_and_beyond_a_minute_a_failure)
 {
     static const struct {
         int64_t skew_us;
         enum doctor_verdict want;
-    } cases[] = {{2 * US_PER_S, DOCTOR_OK},   {-2 * US_PER_S, DOCTOR_OK},   {30 * US_PER_S, DOCTOR_WARN},
-                 {-30 * US_PER_S, DOCTOR_WARN}, {61 * US_PER_S, DOCTOR_FAIL}, {-3600 * US_PER_S, DOCTOR_FAIL},
+    } cases[] = {{2 * US_PER_S, DOCTOR_OK},    {-2 * US_PER_S, DOCTOR_OK},
+                 {30 * US_PER_S, DOCTOR_WARN}, {-30 * US_PER_S, DOCTOR_WARN},
+                 {61 * US_PER_S, DOCTOR_FAIL}, {-3600 * US_PER_S, DOCTOR_FAIL},
                  {INT64_MIN, DOCTOR_SKIP}};
     struct run_config config;
     struct err e;
     assert_ok(run_config_load(&config, NULL, NULL, 0, NULL, &e), &e);
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct doctor_report r = {0};
-        struct doctor d = {.report = &r, .config = &config, .prom_skew_us = cases[i].skew_us, .samples_skew_us = INT64_MIN};
+        struct doctor d = {.report = &r,
+                           .config = &config,
+                           .prom_skew_us = cases[i].skew_us,
+                           .samples_skew_us = INT64_MIN};
         doctor_see_clocks(&d);
         assert_int_equal(r.check[DOCTOR_CLOCK_SKEW].verdict, cases[i].want);
         doctor_fini(&r);
@@ -166,7 +174,8 @@ TEST(clocks_apart_are_a_warning_and_beyond_a_minute_a_failure)
     run_config_fini(&config);
 }
 
-/* ---- the record and the stage ------------------------------------------------------------------ */
+/* ---- the record and the stage ------------------------------------------------------------------
+ */
 
 /* One decision an hour over the last `days`, in this stage. */
 static void record_days(struct clinic *c, const char *stage, int days, int days_ago)
@@ -178,15 +187,27 @@ static void record_days(struct clinic *c, const char *stage, int days, int days_
     struct store_opts o = store_opts_default(path);
     assert_ok(store_open(&o, &s, &e), &e);
     assert_ok(store_begin(s, &e), &e);
-    const struct store_target t = {.cluster = "c", .group = "apps", .kind = "Deployment", .namespace_ = "shop", .name = "chat",
+    const struct store_target t = {.cluster = "c",
+                                   .group = "apps",
+                                   .kind = "Deployment",
+                                   .namespace_ = "shop",
+                                   .name = "chat",
                                    .uid = "u"};
     assert_ok(store_target_id(s, &t, now_us, &target, &e), &e);
     assert_ok(store_config_id(s, "policy: hpa\n", now_us, &config, &e), &e);
     for (int h = 24 * days; h > 0; h--) {
-        struct store_decision d = {.target_id = target, .config_id = config, .holder = "sluice-0", .stage = stage,
-                                   .policy = "mpc", .verdict = "pass", .why = "", .rule = "hpa", .rule_units = 10,
+        struct store_decision d = {.target_id = target,
+                                   .config_id = config,
+                                   .holder = "sluice-0",
+                                   .stage = stage,
+                                   .policy = "mpc",
+                                   .verdict = "pass",
+                                   .why = "",
+                                   .rule = "hpa",
+                                   .rule_units = 10,
                                    .executed = 8 + h % 2,
-                                   .time_us = now_us - 24 * US_PER_HOUR * days_ago - h * US_PER_HOUR + US_PER_S * 10};
+                                   .time_us = now_us - 24 * US_PER_HOUR * days_ago -
+                                              h * US_PER_HOUR + US_PER_S * 10};
         assert_ok(store_put_decision(s, &d, &id, &e), &e);
     }
     assert_ok(store_commit(s, &e), &e);
@@ -221,7 +242,8 @@ TEST(a_week_on_record_is_a_promotion_in_time)
     assert_verdict(&c, DOCTOR_STAGE, DOCTOR_OK);
     assert_said(&c.report, DOCTOR_STAGE, DOCTOR_OK, "8.0 days in observe came before single");
     assert_said(&c.report, DOCTOR_STORE_AND_FREEZE, DOCTOR_OK, "240 decisions on record");
-    assert_said(&c.report, DOCTOR_STAGE, DOCTOR_OK, "fewer units than the rules beside it: -15.0 %");
+    assert_said(&c.report, DOCTOR_STAGE, DOCTOR_OK,
+                "fewer units than the rules beside it: -15.0 %");
     clinic_visit(&c, "extended", "", NULL);
     assert_said(&c.report, DOCTOR_STAGE, DOCTOR_WARN, "early promotion: 2.0 days in single");
     clinic_end(&c);
@@ -231,7 +253,8 @@ TEST(a_damaged_record_and_a_full_disk_to_be_are_told)
 {
     struct clinic c;
     clinic_start(&c, "damaged");
-    test_write_file(test_path("%s/sluice.db", c.dir), "this is no database, and long enough to be looked at", 52);
+    test_write_file(test_path("%s/sluice.db", c.dir),
+                    "this is no database, and long enough to be looked at", 52);
     clinic_visit(&c, "observe", "store: {max_bytes: 1000GiB}\n", NULL);
     assert_verdict(&c, DOCTOR_STORE_AND_FREEZE, DOCTOR_FAIL);
     assert_said(&c.report, DOCTOR_STORE_AND_FREEZE, DOCTOR_FAIL, "Move the file away");
@@ -239,13 +262,16 @@ TEST(a_damaged_record_and_a_full_disk_to_be_are_told)
     clinic_end(&c);
 }
 
-/* ---- the brake --------------------------------------------------------------------------------- */
+/* ---- the brake ---------------------------------------------------------------------------------
+ */
 
 static void visit_replica(struct clinic *c, const struct rig *r, const char *token_file)
 {
     const char *url = test_path("http://127.0.0.1:%d", serve_port(r->serve));
     const char *const urls[] = {url, "http://127.0.0.1:1"};
-    clinic_visit(c, "observe", "", &(struct doctor_opts){.replicas = urls, .n_replicas = 2, .token_file = token_file});
+    clinic_visit(
+        c, "observe", "",
+        &(struct doctor_opts){.replicas = urls, .n_replicas = 2, .token_file = token_file});
 }
 
 TEST(every_replica_is_asked_whether_it_can_be_frozen)
@@ -258,7 +284,8 @@ TEST(every_replica_is_asked_whether_it_can_be_frozen)
     const char *token = test_path("%s/token", r.dir), *wrong = test_path("%s/wrong", c.dir);
     visit_replica(&c, &r, token);
     assert_said(&c.report, DOCTOR_STORE_AND_FREEZE, DOCTOR_OK, "the freeze endpoint answers in");
-    assert_said(&c.report, DOCTOR_STORE_AND_FREEZE, DOCTOR_FAIL, "kill -USR1"); /* the one that is not there */
+    assert_said(&c.report, DOCTOR_STORE_AND_FREEZE, DOCTOR_FAIL,
+                "kill -USR1"); /* the one that is not there */
     test_write_file(wrong, "not-the-token-of-this-replica", 29);
     visit_replica(&c, &r, wrong);
     assert_said(&c.report, DOCTOR_STORE_AND_FREEZE, DOCTOR_FAIL, "answers 401");

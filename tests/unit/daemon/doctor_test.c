@@ -1,10 +1,12 @@
-/* doctor against the test API server: what it sees, what it says to do, and that it never writes. */
+/* doctor against the test API server: what it sees, what it says to do, and that it never writes.
+ */
 #include "daemon/rights.h"
 #include "tests/unit/daemon/doctor_fixture.h"
 
 #define ACCOUNT "system:serviceaccount:sluice:sluice"
 
-/* ---- the report -------------------------------------------------------------------------------- */
+/* ---- the report --------------------------------------------------------------------------------
+ */
 
 static void make_report(struct doctor_report *r)
 {
@@ -14,7 +16,8 @@ static void make_report(struct doctor_report *r)
     (void)snprintf(r->stage, sizeof r->stage, "single");
     doctor_note(&d, DOCTOR_API_ACCESS, DOCTOR_OK, NULL, NULL, "it answers");
     doctor_note(&d, DOCTOR_PROFILE, DOCTOR_OK, "shop/api", NULL, "well described");
-    doctor_note(&d, DOCTOR_PROFILE, DOCTOR_WARN, "shop/chat", "State a price.", "price is the default, %.1f USD/h", 2.5);
+    doctor_note(&d, DOCTOR_PROFILE, DOCTOR_WARN, "shop/chat", "State a price.",
+                "price is the default, %.1f USD/h", 2.5);
     doctor_note(&d, DOCTOR_STAGE, DOCTOR_FAIL, "evil\x1b[31m\xe2\x80\xae", "", "%s", "red\nline");
     for (int c = 0; c < DOCTOR_CHECKS; c++)
         if (!r->check[c].n)
@@ -49,7 +52,8 @@ TEST(report_never_hands_outside_text_to_a_terminal_raw)
     doctor_write_text(&r, true, &text);
     assert_null(strchr(text.p, '\x1b'));
     assert_null(strstr(text.p, "\xe2\x80\xae"));
-    for (const char *p = text.p; (p = strchr(p, '\n')); p++) /* every line is short enough to read */
+    for (const char *p = text.p; (p = strchr(p, '\n'));
+         p++) /* every line is short enough to read */
         assert_true(strcspn(p + 1, "\n") <= 110);
     doctor_fini(&r);
     buf_fini(&text);
@@ -84,18 +88,22 @@ TEST(notes_of_one_check_are_capped_and_the_rest_counted)
     struct doctor d = {.report = &r};
     memset(&r, 0, sizeof r);
     for (int i = 0; i < DOCTOR_NOTES_MAX + 7; i++)
-        doctor_note(&d, DOCTOR_QUERIES, i == DOCTOR_NOTES_MAX + 5 ? DOCTOR_FAIL : DOCTOR_OK, NULL, NULL, "note %d", i);
+        doctor_note(&d, DOCTOR_QUERIES, i == DOCTOR_NOTES_MAX + 5 ? DOCTOR_FAIL : DOCTOR_OK, NULL,
+                    NULL, "note %d", i);
     assert_int_equal(r.check[DOCTOR_QUERIES].n, DOCTOR_NOTES_MAX);
     assert_int_equal(r.check[DOCTOR_QUERIES].hidden, 7);
-    assert_int_equal(r.check[DOCTOR_QUERIES].verdict, DOCTOR_FAIL); /* a hidden failure fails all the same */
+    assert_int_equal(r.check[DOCTOR_QUERIES].verdict,
+                     DOCTOR_FAIL); /* a hidden failure fails all the same */
     doctor_fini(&r);
 }
 
-/* ---- rights ------------------------------------------------------------------------------------ */
+/* ---- rights ------------------------------------------------------------------------------------
+ */
 
 TEST(verbs_of_a_right_are_read_one_by_one)
 {
-    const struct right r = {.group = "apps", .resource = "deployments", .subresource = "scale", .verbs = "get update"};
+    const struct right r = {
+        .group = "apps", .resource = "deployments", .subresource = "scale", .verbs = "get update"};
     char verb[16], words[80];
     assert_true(right_verb(&r, 0, verb));
     assert_string_equal(verb, "get");
@@ -111,7 +119,8 @@ TEST(no_stage_takes_away_what_an_earlier_one_had_and_observe_only_reads)
     for (size_t i = 0; i < n_rights; i++) {
         char verb[16];
         for (size_t k = 0; rights[i].from == STAGE_OBSERVE && right_verb(&rights[i], k, verb); k++)
-            assert_true(strcmp(verb, "get") == 0 || strcmp(verb, "list") == 0 || strcmp(verb, "watch") == 0);
+            assert_true(strcmp(verb, "get") == 0 || strcmp(verb, "list") == 0 ||
+                        strcmp(verb, "watch") == 0);
         assert_true(rights[i].from < STAGES);
         assert_true(*rights[i].why);
     }
@@ -129,9 +138,11 @@ static size_t rules_of(int stage, struct apiserver_rule *rules, char (*text)[3][
         for (char *p = text[n][0]; *p; p++)
             *p = *p == ' ' ? ',' : *p;
         (void)snprintf(text[n][1], sizeof text[n][1], "%s", r->group);
-        (void)snprintf(text[n][2], sizeof text[n][2], "%s%s%s", r->resource, r->subresource ? "/" : "",
-                       r->subresource ? r->subresource : "");
-        rules[n] = (struct apiserver_rule){.verbs = text[n][0], .groups = text[n][1], .resources = text[n][2],
+        (void)snprintf(text[n][2], sizeof text[n][2], "%s%s%s", r->resource,
+                       r->subresource ? "/" : "", r->subresource ? r->subresource : "");
+        rules[n] = (struct apiserver_rule){.verbs = text[n][0],
+                                           .groups = text[n][1],
+                                           .resources = text[n][2],
                                            .namespaces = r->own_namespace ? "default" : NULL};
         n++;
     }
@@ -207,7 +218,8 @@ TEST(doctor_writes_nothing_in_any_stage)
     clinic_end(&c);
 }
 
-/* ---- API server and definition ----------------------------------------------------------------- */
+/* ---- API server and definition -----------------------------------------------------------------
+ */
 
 TEST(one_cause_is_one_failure_and_what_waits_for_it_is_skipped)
 {
@@ -238,9 +250,12 @@ TEST(a_cluster_without_the_definition_can_be_observed_and_no_more)
 {
     struct clinic c;
     clinic_start(&c, "no-crd");
-    assert_int_equal(apiserver_call(c.api, "DELETE",
-                                    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/capacitytargets.sluice.dev", NULL,
-                                    NULL, NULL), 200);
+    assert_int_equal(
+        apiserver_call(
+            c.api, "DELETE",
+            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/capacitytargets.sluice.dev",
+            NULL, NULL, NULL),
+        200);
     clinic_visit(&c, "observe", "", NULL);
     assert_verdict(&c, DOCTOR_CRD, DOCTOR_WARN);
     assert_said(&c.report, DOCTOR_CRD, DOCTOR_WARN, "kubectl apply -k deploy/crd");
@@ -249,7 +264,8 @@ TEST(a_cluster_without_the_definition_can_be_observed_and_no_more)
     clinic_end(&c);
 }
 
-/* ---- targets ----------------------------------------------------------------------------------- */
+/* ---- targets -----------------------------------------------------------------------------------
+ */
 
 TEST(an_owner_is_a_warning_in_observe_and_a_failure_once_it_acts)
 {
@@ -257,8 +273,10 @@ TEST(an_owner_is_a_warning_in_observe_and_a_failure_once_it_acts)
     clinic_start(&c, "owner");
     clinic_visit(&c, "observe", "", NULL);
     assert_said(&c.report, DOCTOR_OWNERSHIP, DOCTOR_OK, "belongs to nobody else");
-    apiserver_must_load(c.api, "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: old, namespace: shop}\n"
-                               "spec: {scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: chat}, maxReplicas: 9}\n");
+    apiserver_must_load(c.api, "apiVersion: autoscaling/v2\nkind: "
+                               "HorizontalPodAutoscaler\nmetadata: {name: old, namespace: shop}\n"
+                               "spec: {scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, "
+                               "name: chat}, maxReplicas: 9}\n");
     clinic_visit(&c, "observe", "", NULL);
     assert_verdict(&c, DOCTOR_OWNERSHIP, DOCTOR_WARN);
     assert_said(&c.report, DOCTOR_OWNERSHIP, DOCTOR_WARN, "HorizontalPodAutoscaler shop/old");
@@ -272,9 +290,13 @@ TEST(a_profile_is_shown_and_its_faults_fail)
     struct clinic c;
     clinic_start(&c, "profile");
     clinic_visit(&c, "observe", "", NULL);
-    assert_said(&c.report, DOCTOR_PROFILE, DOCTOR_OK, "1 to 8 units of 1 GPUs at 2.50 USD/h, p99 within 300 ms");
-    assert_int_equal(apiserver_call(c.api, "PATCH", "/apis/apps/v1/namespaces/shop/deployments/chat", NULL,
-                                    "{\"metadata\":{\"annotations\":{\"sluice.dev/min-safe\":\"three\"}}}", NULL), 200);
+    assert_said(&c.report, DOCTOR_PROFILE, DOCTOR_OK,
+                "1 to 8 units of 1 GPUs at 2.50 USD/h, p99 within 300 ms");
+    assert_int_equal(
+        apiserver_call(c.api, "PATCH", "/apis/apps/v1/namespaces/shop/deployments/chat", NULL,
+                       "{\"metadata\":{\"annotations\":{\"sluice.dev/min-safe\":\"three\"}}}",
+                       NULL),
+        200);
     clinic_visit(&c, "observe", "", NULL);
     assert_verdict(&c, DOCTOR_PROFILE, DOCTOR_FAIL);
     assert_said(&c.report, DOCTOR_PROFILE, DOCTOR_FAIL, "sluice.dev/min-safe");
@@ -285,7 +307,10 @@ TEST(a_target_whose_workload_is_missing_fails)
 {
     struct clinic c;
     clinic_start(&c, "no-workload");
-    assert_int_equal(apiserver_call(c.api, "DELETE", "/apis/apps/v1/namespaces/shop/deployments/chat", NULL, NULL, NULL), 200);
+    assert_int_equal(apiserver_call(c.api, "DELETE",
+                                    "/apis/apps/v1/namespaces/shop/deployments/chat", NULL, NULL,
+                                    NULL),
+                     200);
     apiserver_settle(c.api);
     clinic_visit(&c, "observe", "", NULL);
     assert_said(&c.report, DOCTOR_PROFILE, DOCTOR_FAIL, "its size cannot be read");
@@ -297,10 +322,14 @@ TEST(slow_starts_are_told_to_preload)
     struct clinic c;
     clinic_start(&c, "slow");
     assert_int_equal(
-        apiserver_call(c.api, "PATCH", "/apis/sluice.dev/v1alpha1/namespaces/shop/capacitytargets/chat/status", NULL,
-                       "{\"status\":{\"startupSeconds\":[250,260,270,280]}}", NULL), 200);
+        apiserver_call(c.api, "PATCH",
+                       "/apis/sluice.dev/v1alpha1/namespaces/shop/capacitytargets/chat/status",
+                       NULL, "{\"status\":{\"startupSeconds\":[250,260,270,280]}}", NULL),
+        200);
     clinic_visit(&c, "observe", "", NULL);
-    char *kept = apiserver_field(c.api, "/apis/sluice.dev/v1alpha1/namespaces/shop/capacitytargets/chat", "status.startupSeconds");
+    char *kept =
+        apiserver_field(c.api, "/apis/sluice.dev/v1alpha1/namespaces/shop/capacitytargets/chat",
+                        "status.startupSeconds");
     assert_non_null(kept);
     mem_free(kept);
     assert_verdict(&c, DOCTOR_START_UP, DOCTOR_WARN);
@@ -312,9 +341,15 @@ TEST(without_any_target_doctor_says_how_to_make_one)
 {
     struct clinic c;
     clinic_start(&c, "empty");
-    assert_int_equal(apiserver_call(c.api, "DELETE", "/apis/apps/v1/namespaces/shop/deployments/chat", NULL, NULL, NULL), 200);
-    assert_int_equal(apiserver_call(c.api, "DELETE", "/apis/sluice.dev/v1alpha1/namespaces/shop/capacitytargets/chat", NULL, NULL,
-                                    NULL), 200);
+    assert_int_equal(apiserver_call(c.api, "DELETE",
+                                    "/apis/apps/v1/namespaces/shop/deployments/chat", NULL, NULL,
+                                    NULL),
+                     200);
+    assert_int_equal(
+        apiserver_call(c.api, "DELETE",
+                       "/apis/sluice.dev/v1alpha1/namespaces/shop/capacitytargets/chat", NULL, NULL,
+                       NULL),
+        200);
     clinic_visit(&c, "observe", "", NULL);
     assert_said(&c.report, DOCTOR_PROFILE, DOCTOR_WARN, "Create a CapacityTarget");
     assert_verdict(&c, DOCTOR_OWNERSHIP, DOCTOR_SKIP);
