@@ -179,23 +179,20 @@ static enum MHD_Result settle(struct server_exchange *x)
 
 static enum MHD_Result handle(struct server_exchange *x, const char *method)
 {
-    bool stopping = atomic_load(&x->c->s->stopping);
-    if (!x->handled) {
-        if (x->refuse)
-            return refuse(x);
+    bool first = !x->handled;
+    if (first && x->refuse)
+        return refuse(x);
+    if (atomic_load(&x->c->s->stopping))
+        return MHD_NO;
+    if (first || x->reply.later) {
         server_conn_phase(x->c, SERVER_BUSY);
-        call_handler(x, method, false);
+        call_handler(x, method, !first);
         if (x->reply.delay_us > 0)
             return server_conn_sleep(x->c, clock_mono_us() + x->reply.delay_us, false, 0) ? MHD_YES : MHD_NO;
+        if (x->reply.later)
+            return MHD_NO; /* later, but never */
     }
-    if (x->reply.later && !stopping) {
-        call_handler(x, method, true);
-        if (x->reply.delay_us > 0 && !x->reply.later)
-            return server_conn_sleep(x->c, clock_mono_us() + x->reply.delay_us, false, 0) ? MHD_YES : MHD_NO;
-    }
-    if (x->reply.settle)
-        return settle(x);
-    return stopping || x->reply.later ? MHD_NO : send_reply(x);
+    return x->reply.settle ? settle(x) : send_reply(x);
 }
 
 /* ---- the request ---- */

@@ -231,14 +231,6 @@ struct rest_watch {
     size_t at;            /* of text: told so far */
 };
 
-static inline struct rest_watch rest_watch(struct apiserver *a, const char *path)
-{
-    struct rest_watch w = {.raw = buf_init((size_t)1 << 30), .text = buf_init((size_t)1 << 30)};
-    w.fd = rest_start(a, &(struct rest_ask){.method = "GET", .path = path});
-    assert_true(w.fd >= 0);
-    return w;
-}
-
 static inline void rest_watch_decode(struct rest_watch *w)
 {
     size_t used = 0;
@@ -269,6 +261,17 @@ static inline void rest_watch_decode(struct rest_watch *w)
     }
     memmove(w->raw.p, w->raw.p + used, w->raw.n - used + 1);
     w->raw.n -= used;
+}
+
+/* Returns when the stream is open: what is written from now on is told. */
+static inline struct rest_watch rest_watch(struct apiserver *a, const char *path)
+{
+    struct rest_watch w = {.raw = buf_init((size_t)1 << 30), .text = buf_init((size_t)1 << 30)};
+    w.fd = rest_start(a, &(struct rest_ask){.method = "GET", .path = path});
+    assert_true(w.fd >= 0);
+    while (!w.head && rest_more(w.fd, &w.raw))
+        rest_watch_decode(&w);
+    return w;
 }
 
 /* The next line as JSON (cJSON_Delete), NULL at the end of the stream. */
