@@ -24,7 +24,7 @@ struct http_server {
     struct http_server_opts o; /* borrowed texts */
     char *url;                 /* without a trailing slash */
     char *wire_url;            /* the same with the host that TLS checks; url unless tls_server_name */
-    char *connect_to;          /* "::host:port" for curl when the two differ, else NULL */
+    struct curl_slist *connect_to; /* the address for curl when the two differ, else NULL */
     char *host_header;         /* "Host: ..." then, else NULL */
     char *token;               /* from token_file or token; NULL: none */
     int64_t token_read_us;     /* monotonic */

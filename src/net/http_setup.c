@@ -67,8 +67,9 @@ static enum err_code check_url(struct http_server *s, struct err *e)
             curl_url_set(u, CURLUPART_HOST, s->o.tls_server_name, 0) ||
             curl_url_get(u, CURLUPART_URL, &wire, 0))
             rc = err_set(e, ERR_INVAL, "tls server name \"%.200s\" is not a host name", s->o.tls_server_name);
-        s->connect_to = buf_take(&b);
+        s->connect_to = curl_slist_append(NULL, b.p);
         s->host_header = buf_take(&h);
+        buf_fini(&b);
         s->wire_url = wire ? mem_strdup(wire) : NULL;
         curl_free(wire);
     }
@@ -130,7 +131,7 @@ void http_server_free(struct http_server *s)
         return;
     mem_free(s->url);
     mem_free(s->wire_url);
-    mem_free(s->connect_to);
+    curl_slist_free_all(s->connect_to);
     mem_free(s->host_header);
     if (s->token)
         explicit_bzero(s->token, strlen(s->token));
@@ -331,6 +332,8 @@ enum err_code http_setup(CURL *easy, struct http_server *srv, const struct http_
     if (rc)
         return rc;
     set_connection(&s, &srv->o);
+    if (srv->connect_to)
+        SET(&s, CURLOPT_CONNECT_TO, srv->connect_to);
     set_tls(&s, &srv->o);
     set_method(&s, r);
     set_headers(&s, srv, r, headers);
