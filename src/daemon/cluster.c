@@ -19,6 +19,7 @@ struct slot {
     struct kube_resource resource;
     bool optional;
     bool served, probing;
+    bool asked;        /* the server has said once whether it serves it */
     int64_t probed_us; /* mono; 0: never */
     kube_id probe;
     struct informer *informer[NAMESPACES_MAX];
@@ -94,6 +95,7 @@ static void probed(void *ctx, enum err_code rc, struct kube_reply *reply, const 
     struct err e;
     (void)why;
     s->probing = false;
+    s->asked = s->asked || reply->status.http != 0;
     if (rc || !serves(reply, s->resource.plural))
         return;
     log_write(c->log, LOG_INFO, "cluster", "kind is served", "resource=%s group=%s", s->resource.plural,
@@ -196,8 +198,9 @@ bool cluster_synced(const struct cluster *c, char *why, size_t n)
                            e.code ? e.msg : "");
             return false;
         }
-        if (k == CLUSTER_TARGETS && !s->served && !s->probed_us) {
-            (void)snprintf(why, n, "not yet looked for CapacityTargets");
+        /* Acting before it is known who else sizes targets would be acting on others' targets. */
+        if (s->optional && k < CLUSTER_OTHER && !s->served && !s->asked) {
+            (void)snprintf(why, n, "not yet known whether %s are served", s->resource.plural);
             return false;
         }
     }

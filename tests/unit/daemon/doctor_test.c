@@ -355,3 +355,17 @@ TEST(without_any_target_doctor_says_how_to_make_one)
     assert_verdict(&c, DOCTOR_OWNERSHIP, DOCTOR_SKIP);
     clinic_end(&c);
 }
+
+/* What a slow server has not yet said is not taken for "there is none". */
+TEST(kinds_that_a_slow_server_serves_are_waited_for)
+{
+    struct clinic c;
+    clinic_start(&c, "slow-server");
+    (void)apiserver_fault(c.api, &(struct apiserver_fault){.kind = APISERVER_LATENCY,
+                                                           .method = "GET",
+                                                           .path = "/apis/sluice.dev",
+                                                           .latency_us = 400 * US_PER_MS});
+    clinic_visit(&c, "single", "", NULL);
+    assert_said(&c.report, DOCTOR_OWNERSHIP, DOCTOR_OK, "belongs to nobody else");
+    clinic_end(&c);
+}
