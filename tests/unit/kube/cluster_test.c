@@ -223,3 +223,110 @@ TEST(cache_equals_a_fresh_list_after_thousands_of_changes_and_disconnects)
     assert_int_equal(text_count(pool), 0);
     text_pool_free(pool);
 }
+
+TEST(large_cluster_takes_little_memory_and_gives_it_back)
+{
+    enum { N = 10000 };
+    struct apiserver *api = kube_rig_server(&(struct apiserver_opts){0});
+    struct text_pool *pool = text_pool_new();
+    struct informer *nodes, *pods;
+    struct kube_rig r;
+    struct err e;
+    apiserver_fill(api, N / 20, N, 20);
+    kube_rig_start(&r, api, NULL, NULL);
+    struct informer_opts o = informer_opts_default();
+    o.resource = KUBE_NODES;
+    o.projection = kube_node_projection(pool);
+    assert_ok(informer_new(r.kube, &o, &nodes, &e), &e);
+    o.resource = KUBE_PODS;
+    o.projection = kube_pod_projection(pool);
+    assert_ok(informer_new(r.kube, &o, &pods, &e), &e);
+    int64_t give_up_us = clock_mono_us() + 60 * US_PER_S;
+    while ((!informer_synced(nodes) || !informer_synced(pods)) && clock_mono_us() < give_up_us)
+        kube_poll(r.kube, US_PER_S);
+    assert_int_equal(informer_count(nodes), N / 20);
+    assert_int_equal(informer_count(pods), N);
+    /* A tenth of the cluster that must fit into 400 MB, with plenty left for everything else. */
+    size_t bytes = informer_bytes(nodes) + informer_bytes(pods) + text_bytes(pool);
+    if (bytes > 10 << 20)
+        fail_msg("%zu bytes", bytes);
+    informer_free(nodes);
+    informer_free(pods);
+    assert_int_equal(text_count(pool), 0);
+    text_pool_free(pool);
+    kube_rig_stop(&r);
+    apiserver_free(api);
+}
+
+/* ---- what a real client meets ------------------------------------------------------------------------------- */
+
+TEST(kind_defined_after_the_start_is_found_and_watched)
+{
+    struct apiserver *api = kube_rig_server(&(struct apiserver_opts){.crd_delay_us = 50 * US_PER_MS});
+    struct kube_opts ko = kube_opts_default();
+    struct kube_resource found;
+    struct informer *inf;
+    struct kube_rig r;
+    struct err e;
+    struct text_pool *pool = text_pool_new();
+    ko.absent_us = 20 * US_PER_MS;
+    kube_rig_start(&r, api, NULL, &ko);
+    struct informer_opts o = informer_opts_default();
+    o.resource = KUBE_CAPACITY_TARGETS;
+    o.projection = kube_raw_projection(pool);
+    o.backoff_us = o.backoff_max_us = 10 * US_PER_MS;
+    assert_ok(informer_new(r.kube, &o, &inf, &e), &e);
+    assert_err(kube_discover(r.kube, "sluice.dev/v1alpha1", "CapacityTarget", &found, &e), ERR_MISSING, &e, "not served");
+    int64_t give_up_us = clock_mono_us() + 20 * US_PER_S;
+    while (informer_stats(inf)->failures < 2 && clock_mono_us() < give_up_us)
+        kube_poll(r.kube, 10 * US_PER_MS);
+    struct kube_status s;
+    informer_failure(inf, &e, &s);
+    assert_true(kube_is_not_found(&s));
+    apiserver_must_load(api,
+        "{\"apiVersion\":\"apiextensions.k8s.io/v1\",\"kind\":\"CustomResourceDefinition\",\"metadata\":{\"name\":\"capacitytargets.sluice.dev\"},"
+        "\"spec\":{\"group\":\"sluice.dev\",\"scope\":\"Namespaced\",\"names\":{\"plural\":\"capacitytargets\",\"singular\":\"capacitytarget\","
+        "\"kind\":\"CapacityTarget\",\"listKind\":\"CapacityTargetList\"},\"versions\":[{\"name\":\"v1alpha1\",\"served\":true,\"storage\":true,"
+        "\"schema\":{\"openAPIV3Schema\":{\"type\":\"object\",\"x-kubernetes-preserve-unknown-fields\":true}},\"subresources\":{\"status\":{}}}]}}");
+    while ((!informer_synced(inf) || kube_discover(r.kube, "sluice.dev/v1alpha1", "CapacityTarget", &found, NULL)) &&
+           clock_mono_us() < give_up_us)
+        kube_poll(r.kube, 10 * US_PER_MS);
+    assert_true(informer_synced(inf));
+    assert_string_equal(found.plural, "capacitytargets");
+    assert_true(found.namespaced);
+    assert_int_equal(apiserver_call(api, "POST", "/apis/sluice.dev/v1alpha1/namespaces/default/capacitytargets", NULL,
+                                    "{\"apiVersion\":\"sluice.dev/v1alpha1\",\"kind\":\"CapacityTarget\",\"metadata\":{\"name\":\"web\"},\"spec\":{\"max\":3}}", NULL), 201);
+    while (!informer_find(inf, "default", "web") && clock_mono_us() < give_up_us)
+        kube_poll(r.kube, 10 * US_PER_MS);
+    assert_non_null(informer_find(inf, "default", "web"));
+    informer_free(inf);
+    kube_rig_stop(&r);
+    apiserver_free(api);
+    text_pool_free(pool);
+}
+
+TEST(self_review_tells_a_reader_from_an_admin)
+{
+    struct apiserver *api = kube_rig_server(&(struct apiserver_opts){0});
+    static const struct {
+        const char *token;
+        struct kube_access a;
+        bool allowed;
+    } rows[] = {
+        {APISERVER_READER_TOKEN, {.verb = "list", .resource = "pods"}, true},
+        {APISERVER_READER_TOKEN, {.verb = "patch", .group = "apps", .resource = "deployments", .subresource = "scale", .ns = "default"}, false},
+        {APISERVER_ADMIN_TOKEN, {.verb = "patch", .group = "apps", .resource = "deployments", .subresource = "scale", .ns = "default"}, true},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct kube_opts ko = kube_opts_default();
+        struct kube_rig r;
+        struct err e;
+        bool allowed;
+        ko.read_only = true;
+        kube_rig_start(&r, api, rows[i].token, &ko);
+        assert_ok(kube_can(r.kube, &rows[i].a, &allowed, NULL, &e), &e);
+        assert_int_equal(allowed, rows[i].allowed);
+        kube_rig_stop(&r);
+    }
+    apiserver_free(api);
+}
