@@ -264,6 +264,8 @@ enum err_code import_from_url(struct cli_ctx *c, struct history *h, struct impor
         rc = import_live("prometheus", &l->cfg, l->o->target ? l->name : "prometheus", fill, l, h, report, e);
         if (!rc)
             progress_finish(&l->progress, (uint64_t)l->fetched.points, NULL);
+        if (rc && l->fetched.samples == 0)
+            (void)unlink(l->part); /* holds nothing */
         if ((rc == ERR_INTERRUPTED || rc == ERR_IO) && file_exists(l->part))
             (void)err_wrap(e, "started again, this goes on with what is in %s", l->part);
     }
