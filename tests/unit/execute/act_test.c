@@ -413,6 +413,123 @@ TEST(an_outcome_that_could_not_be_written_is_not_guessed_again)
     stop(&g);
 }
 
+/* ---- lost writes of the intent ----------------------------------------------------------------- */
+
+TEST(an_intent_whose_answer_got_lost_is_read_back)
+{
+    static const struct {
+        struct apiserver_fault fault;
+        enum outcome_result outcome;
+        bool pending;
+    } cases[] = {
+        {{.kind = APISERVER_AFTER, .status = 504, .method = "PATCH", .count = 1}, OUTCOME_EXECUTED, false},
+        {{.kind = APISERVER_STATUS, .status = 504, .method = "PATCH", .count = 1}, OUTCOME_ABANDONED, false},
+        {{.kind = APISERVER_STATUS, .status = 504, .path = "capacitytargets"}, OUTCOME_NONE, true},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct rig g;
+        start(&g);
+        (void)apiserver_fault(g.api, &cases[i].fault);
+        rig_act(&g.a, "d-1", 5, 7);
+        assert_int_equal(g.a.last.outcome, cases[i].outcome);
+        assert_int_equal(g.a.last.pending, cases[i].pending);
+        assert_int_equal(g.a.n_commits, cases[i].outcome == OUTCOME_EXECUTED);
+        assert_int_equal(rig_scaled(g.api), cases[i].outcome == OUTCOME_EXECUTED);
+        stop(&g);
+    }
+}
+
+/* ---- lost writes of the size ------------------------------------------------------------------- */
+
+/* Versions that the writes of the size were based on, in order. */
+static size_t written_on(struct apiserver *api, char version[][32], size_t most)
+{
+    struct apiserver_record log[64];
+    size_t n = apiserver_log(api, 0, log, 64), k = 0;
+    for (size_t i = 0; i < n; i++) {
+        const char *at = strstr(log[i].body, "\"resourceVersion\":\"");
+        if (strcmp(log[i].verb, "update") == 0 && at && k < most)
+            (void)snprintf(version[k++], 32, "%.31s", at + strlen("\"resourceVersion\":\""));
+        apiserver_record_fini(&log[i]);
+    }
+    return k;
+}
+
+TEST(a_write_that_got_lost_is_sent_once_more_on_the_same_version)
+{
+    char version[4][32];
+    struct rig g;
+    start(&g);
+    (void)apiserver_fault(g.api, &(struct apiserver_fault){.kind = APISERVER_STATUS, .status = 504, .method = "PUT", .count = 1});
+    rig_act(&g.a, "d-1", 5, 7);
+    assert_int_equal(g.a.last.outcome, OUTCOME_EXECUTED);
+    assert_int_equal(written_on(g.api, version, 4), 2);
+    assert_string_equal(version[0], version[1]);
+    stop(&g);
+}
+
+TEST(a_write_that_got_lost_twice_may_still_arrive_and_is_waited_for)
+{
+    struct rig g;
+    struct err e;
+    start(&g);
+    (void)apiserver_fault(g.api, &(struct apiserver_fault){.kind = APISERVER_STATUS, .status = 504, .method = "PUT", .count = 2});
+    rig_act(&g.a, "d-1", 5, 7);
+    assert_int_equal(g.a.last.outcome, OUTCOME_NONE);
+    assert_true(g.a.last.pending && g.a.last.sent);
+    assert_int_equal(apiserver_counted(g.api, "update", "deployments/scale", false), 2);
+    g.a.mono_us += 59 * US_PER_S;
+    assert_ok(executor_reconcile(g.a.x, &e), &e);
+    rig_run(&g.a);
+    assert_int_equal(g.a.last.outcome, OUTCOME_NONE);
+    assert_non_null(strstr(g.a.last.text, "may still arrive"));
+    g.a.mono_us += US_PER_S;
+    assert_ok(executor_reconcile(g.a.x, &e), &e);
+    rig_run(&g.a);
+    assert_int_equal(g.a.last.outcome, OUTCOME_ABANDONED);
+    assert_null(executor_pending(g.a.x));
+    stop(&g);
+}
+
+TEST(a_lost_write_cannot_arrive_any_more_once_the_workload_changed)
+{
+    struct rig g;
+    struct target_status s;
+    struct err e;
+    bool touched = false;
+    start(&g);
+    int id = apiserver_fault(g.api, &(struct apiserver_fault){.kind = APISERVER_HANG, .method = "PUT", .count = 1,
+                                                              .latency_us = 400000});
+    assert_ok(rig_order(&g.a, "d-1", 5, 7, &e), &e);
+    while (executor_busy(g.a.x)) {
+        (void)kube_poll(g.a.kube, 1000);
+        if (!touched && apiserver_hits(g.api, id)) {
+            rig_touch(g.api, WORKLOAD_PATH, 1);
+            touched = true;
+        }
+    }
+    assert_true(touched);
+    assert_int_equal(g.a.last.outcome, OUTCOME_ABANDONED);
+    assert_int_equal(apiserver_counted(g.api, "update", "deployments/scale", true), 0);
+    rig_status(g.api, &s, NULL);
+    assert_string_equal(s.intent.id, "");
+    assert_true(s.safety.last_out_us == RIG_T0); /* counted all the same */
+    stop(&g);
+}
+
+TEST(a_lost_write_is_not_sent_again_without_the_lease)
+{
+    struct rig g;
+    start(&g);
+    (void)apiserver_fault(g.api, &(struct apiserver_fault){.kind = APISERVER_STATUS, .status = 504, .method = "PUT", .count = 1});
+    g.a.writes_left = 3;
+    rig_act(&g.a, "d-1", 5, 7);
+    assert_int_equal(g.a.last.outcome, OUTCOME_NONE);
+    assert_true(g.a.last.pending);
+    assert_int_equal(apiserver_counted(g.api, "update", "deployments/scale", false), 1);
+    stop(&g);
+}
+
 /* ---- every reply fails in turn ----------------------------------------------------------------- */
 
 static const struct apiserver_fault sweep_faults[] = {
