@@ -316,8 +316,8 @@ static void see_pairs(struct doctor *d, const struct paired *p)
 
 static void see_proof(struct doctor *d, const struct past_hours *p)
 {
-    static const char promote[] =
-        "Promote when the daily report is a win with no more misses, and its reasons convince you.";
+    static const char promote[] = "Promote when `sluice report --since 7d` is a win with no more "
+                                  "misses, and its reasons convince you.";
     int stage = d->config->stage, before = stage - 1;
     double here = p->in[stage] / 24.0;
     if (stage > STAGE_OBSERVE) {
