@@ -13,6 +13,7 @@
 #include "daemon/freeze.h"
 #include "daemon/lead.h"
 #include "daemon/metrics.h"
+#include "daemon/morning.h"
 #include "daemon/pace.h"
 #include "daemon/past.h"
 #include "daemon/record.h"
@@ -86,6 +87,7 @@ struct daemon {
     struct recorder *recorder;
     bool stored;                  /* the newest round is in the store */
     struct err store_error;
+    struct morning *morning;
     int64_t actuals_us;           /* decision time forecasts were last scored */
 
     struct freeze *freeze;

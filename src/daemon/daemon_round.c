@@ -149,5 +149,9 @@ void daemon_round(struct daemon *d)
     d->round_s = (double)(clock_mono_us() - from_us) * 1e-6;
     daemon_act(d);
     daemon_show(d, d->round_s);
+    if (!daemon_acts_in(d) || daemon_leads(d)) {
+        struct calendar_point now = calendar_at(&d->calendar, d->now_us);
+        morning_tick(d->morning, now.day, now.minute, d->now_us);
+    }
     log_write(d->log, LOG_DEBUG, "round", "decided", "targets=%zu decided=%zu ms=%.2f", x->n, n, d->round_s * 1e3);
 }

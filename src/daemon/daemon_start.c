@@ -416,6 +416,8 @@ enum err_code daemon_new(const struct daemon_opts *o, struct daemon **out, struc
     }
     d->now_us = pace_now_us(&d->pace, daemon_wall_us(d), daemon_mono_us(d), &jump_us);
     start_roster(d);
+    d->morning = morning_new(&(struct morning_opts){
+        .state_dir = d->config.c.state_dir, .zone = d->config.c.timezone, .log = d->log});
     daemon_act_init(d);
     note(d, STORE_NOTE_START, run_stage_names[d->config.c.stage]);
     log_write(d->log, LOG_INFO, "run", "started", "replica=%s stage=%s cluster=%s api=%s", d->replica,
@@ -454,6 +456,7 @@ void daemon_free(struct daemon *d)
     http_server_free(d->sources.server);
     mem_free(d->sources.password);
     kube_config_free(d->kube_config);
+    morning_free(d->morning);
     recorder_free(d->recorder);
     store_close(d->store);
     shared_free(d->shared);

@@ -133,8 +133,16 @@ static enum err_code put_sample(struct daemon *d, const struct live *l, const st
     return store_put_sample(d->store, &x, e);
 }
 
+/* A replica that neither leads nor observes decides to keep its memory warm and records what it measured, not what
+ * it decided: the history stays whole when it takes over. */
+static bool records_decisions(const struct daemon *d)
+{
+    return !daemon_acts_in(d) || daemon_leads(d);
+}
+
 static enum err_code put_round(struct daemon *d, const struct round_input *in, size_t n, struct err *e)
 {
+    bool decisions = records_decisions(d);
     enum err_code rc = store_begin(d->store, e);
     for (size_t i = 0; i < n && !rc; i++) {
         struct live *l = live_of(in[i].target);
@@ -142,7 +150,7 @@ static enum err_code put_round(struct daemon *d, const struct round_input *in, s
         rc = store_identity(d, l, e);
         if (!rc)
             rc = put_sample(d, l, &in[i], e);
-        if (!rc && in[i].target->decided)
+        if (!rc && decisions && in[i].target->decided)
             rc = put_target(d, l, e);
     }
     if (!rc)
@@ -182,9 +190,6 @@ void daemon_store_round(struct daemon *d, const struct round_input *in, size_t n
 {
     struct err e = {0};
     bool was = d->stored;
-    /* A replica that neither leads nor observes decides to keep its memory warm, and records nothing. */
-    if (daemon_acts_in(d) && !daemon_leads(d))
-        return;
     enum err_code rc = put_round(d, in, n, &e);
     d->stored = !rc;
     d->store_error = e;
