@@ -274,6 +274,16 @@ static void deployment_status(struct apiserver *a, cJSON *j, double total, doubl
               done ? "ReplicaSet has successfully progressed." : "ReplicaSet is progressing.");
 }
 
+/* The pods of rs are what the deployment describes, apart from the hash. */
+static bool same_template(const struct obj *rs, const cJSON *deployment)
+{
+    cJSON *j = api_obj_parse(rs), *template = api_js_at_mut(j, "spec.template");
+    api_js_drop(api_js_at_mut(template, "metadata.labels"), "pod-template-hash");
+    bool same = api_js_same(template, api_js_at(deployment, "spec.template"));
+    cJSON_Delete(j);
+    return same;
+}
+
 static void reconcile_deployment(struct apiserver *a, struct shelf *s, struct obj *d)
 {
     cJSON *j = api_obj_parse(d);
@@ -282,12 +292,8 @@ static void reconcile_deployment(struct apiserver *a, struct shelf *s, struct ob
     template_hash(api_js_at(j, "spec.template"), hash);
     struct owned w = find_owned(a->control->replicasets, d);
     struct obj *current = NULL;
-    for (size_t i = 0; i < w.n; i++) {
-        if (strcmp(api_obj_label(w.v[i], "pod-template-hash") ? api_obj_label(w.v[i], "pod-template-hash") : "", hash) == 0)
-            current = w.v[i];
-    }
-    if (!current && w.n == 1 && api_js_num(j, "status.observedGeneration", 0) == 0)
-        current = w.v[0]; /* loaded together with its ReplicaSet */
+    for (size_t i = 0; i < w.n && !current; i++)
+        current = same_template(w.v[i], j) ? w.v[i] : NULL;
     for (size_t i = 0; i < w.n; i++) {
         cJSON *r = api_obj_parse(w.v[i]);
         total += api_js_num(r, "status.replicas", 0);
