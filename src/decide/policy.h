@@ -85,6 +85,7 @@ struct outlook_options {
     double ahead;       /* share of lambda in the windows after the first */
     double hysteresis;  /* units go only to what hysteresis x lambda still wants */
     double budget_gain; /* how strongly lambda follows the error budget */
+    double calm;        /* reversals a day to stay within; 0: whatever comes */
 };
 
 enum ppo_base { PPO_BASE_NONE, PPO_BASE_MPC, PPO_BASE_PREDICTIVE, PPO_BASE_OUTLOOK };
@@ -166,6 +167,10 @@ struct outlook_memory {
     float tail[OUTLOOK_WINDOWS][OUTLOOK_BINS];
     struct outlook_sizes sizes;
     struct extreme_window highest; /* plans */
+    int64_t moved_us;   /* when the size was last seen to change */
+    int32_t size;       /* requested at the step before, -1 before the first */
+    int32_t direction;  /* of the last change: 1, -1, 0 before the first */
+    float flips;        /* reversals since they were last within what is allowed: the level of a leaking bucket */
 };
 enum { PPO_STATE_MAX = 128 };
 struct ppo_memory {

@@ -22,6 +22,8 @@ static const struct opt_row rows[] = {
                "units go only to the plan for this many times lambda"),
     OPT_DOUBLE(struct outlook_options, budget_gain, "budget_gain", "1.5", "0", "10",
                "how strongly lambda follows the error budget; 0: not at all"),
+    OPT_DOUBLE(struct outlook_options, calm, "calm", "0", "0", "10000",
+               "reversals to stay within: near it the hysteresis grows; 0: whatever comes", .unit = "per day"),
 };
 static const struct opt_table options = OPT_TABLE("outlook", struct outlook_options, rows,
                                                   "Learned demand distribution, newsvendor plan.");
@@ -36,6 +38,8 @@ static const struct policy_range ranges[] = {
 /* The budget aims at this share of the allowed misses: what drifts should drift within the target. */
 static const double budget_share = 0.7;
 enum { CALM_US = 600 * 1000000 }; /* an opposite action within this time is a reversal */
+#define DAY_US 86400e6f
+#define FLIPS_MAX 10000
 
 static void init(const struct capacity_config *cfg, const union policy_options *opt, union policy_memory *m)
 {
@@ -43,6 +47,7 @@ static void init(const struct capacity_config *cfg, const union policy_options *
     (void)opt;
     memset(&m->outlook, 0, sizeof m->outlook);
     outlook_state_init(&m->outlook.seen);
+    m->outlook.size = -1;
 }
 
 static struct outlook_cfg plan_cfg(const struct policy_input *in)
@@ -72,17 +77,41 @@ static void fail(struct policy_proposal *out, int units, enum err_code why)
     *out = (struct policy_proposal){.units = units, .action = -1, .value = NAN, .error = why};
 }
 
+/* Counts what the size did since the step before, whoever moved it. */
+static void count_flips(const struct policy_input *in, struct outlook_memory *m)
+{
+    const float allowed = (float)in->opt->outlook.calm * (float)in->cfg->spec.step_us / DAY_US;
+    int now = in->view->units_requested, direction = (now > m->size) - (now < m->size);
+    m->flips = m->flips > allowed ? m->flips - allowed : 0;
+    if (m->size >= 0 && direction) {
+        if (direction == -m->direction && in->view->now_us - m->moved_us <= CALM_US && m->flips < FLIPS_MAX)
+            m->flips += 1;
+        m->direction = direction;
+        m->moved_us = in->view->now_us;
+    }
+    m->size = now;
+}
+
+/* The bucket holds a day's reversals, at least two.  The fuller it is the dearer a move, eight times when it is full, so
+ * that in the long run no more come in than may leak out; a plan that is calm by itself pays nothing. */
+static double hysteresis(const struct outlook_options *o, const struct outlook_memory *m)
+{
+    double level = o->calm > 0 ? (double)m->flips / fmax(2, o->calm) : 0;
+    return o->hysteresis * pow(8, fmin(level, 1.5));
+}
+
 /* Up to the plan at once, but soon after a scale-in only to what a cheaper miss would already want.  Down only to
  * what a dearer miss would still want, held against the recent past: a size just left is not wanted back on the
  * next gust. */
 static int held(const struct policy_input *in, struct outlook_memory *m, int plan)
 {
-    const struct outlook_options *o = &in->opt->outlook;
+    const double cheaper_or_dearer = hysteresis(&in->opt->outlook, m);
     int now = in->view->units_requested;
-    int safe = max_int(plan, plan_at(in, m, m->lambda * o->hysteresis));
-    int highest = (int)extreme_push(&m->highest, EXTREME_HIGHEST, in->view->now_us, o->hold_us, (float)safe);
+    int safe = max_int(plan, plan_at(in, m, m->lambda * cheaper_or_dearer));
+    int highest = (int)extreme_push(&m->highest, EXTREME_HIGHEST, in->view->now_us, in->opt->outlook.hold_us,
+                                    (float)safe);
     if (plan > now && in->view->now_us - in->state->guard.last_in_us <= CALM_US)
-        return max_int(now, plan_at(in, m, m->lambda / o->hysteresis));
+        return max_int(now, plan_at(in, m, m->lambda / cheaper_or_dearer));
     return plan >= now ? plan : min_int(now, highest);
 }
 
@@ -94,6 +123,7 @@ static void propose(const struct policy_input *in, union policy_memory *memory, 
     float features[OUTLOOK_FEATURES], logits[OUTLOOK_OUTPUTS];
     (void)rng;
     outlook_observe(&m->seen, &cfg->spec, in->view);
+    count_flips(in, m);
     if (!cfg->outlook || !present(usable(in->view->qps_last)) || m->seen.steps == 0) {
         m->ready = false;
         fail(out, in->view->units_requested, cfg->outlook ? ERR_OK : ERR_MISSING);
@@ -141,7 +171,8 @@ static bool sane(const union policy_memory *memory)
            m->lambda >= 0 && m->lambda <= 1e12 && sane_floats(m->tail[0], OUTLOOK_WINDOWS * OUTLOOK_BINS, 1) &&
            sane_floats(s->mean, 4, 1e30f) && sane_floats(s->peak, 2, 1e30f) && sane_floats(&s->spread, 1, 1e30f) &&
            sane_floats(&s->profile_ratio, 1, 1e30f) && sane_floats(&s->misses, 1, 1) &&
-           sane_int(s->steps, 0, 100000);
+           sane_int(s->steps, 0, 100000) && sane_time(m->moved_us) && sane_int(m->size, -1, CAPACITY_UNITS_LIMIT) &&
+           sane_int(m->direction, -1, 1) && m->flips >= 0 && m->flips <= FLIPS_MAX + 1;
 }
 
 const struct policy policy_outlook = {

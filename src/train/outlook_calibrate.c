@@ -7,7 +7,7 @@
 
 static const double aheads[] = {0.03, 0.3, 1};
 static const double holds_s[] = {600, 1200};
-static const double hystereses[] = {2, 4, 10};
+static const double hystereses[] = {1.4, 2, 4, 10};
 static const double lambda_lo = 2, lambda_hi = 50000;
 
 enum {
@@ -83,7 +83,8 @@ enum err_code outlook_calibrate(const struct world *w, struct chance *const *cha
     enum err_code rc = ERR_OK;
     for (int i = 0; i < COMBINATIONS; i++) {
         c[i] = (struct combination){.w = w, .chance = chance, .n_chances = n_chances, .o = o, .use = o->start};
-        c[i].use.opt.outlook.budget_gain = 0; /* the error budget would hide a wrong price */
+        c[i].use.opt.outlook.budget_gain = 0; /* the error budget would hide a wrong price, */
+        c[i].use.opt.outlook.calm = 0;        /* and steering by reversals a nervous plan */
         c[i].use.opt.outlook.ahead = aheads[i % N_AHEADS];
         c[i].use.opt.outlook.hold_us = (int64_t)(holds_s[i / N_AHEADS % N_HOLDS] * 1e6);
         c[i].use.opt.outlook.hysteresis = hystereses[i / N_AHEADS / N_HOLDS];

@@ -442,6 +442,8 @@ TEST(values_that_no_state_can_have_are_refused_although_the_hash_fits)
         {"outlook", IN_MEMORY(outlook_memory, seen.steps), 0x80000000u},
         {"outlook", IN_MEMORY(outlook_memory, lambda) + 4, 0xfff00000u},
         {"outlook", IN_MEMORY(outlook_memory, tail), 0x7f800000u},
+        {"outlook", IN_MEMORY(outlook_memory, flips), 0x7fc00000u},
+        {"outlook", IN_MEMORY(outlook_memory, direction), 2},
         {"ppo", IN_MEMORY(ppo_memory, hc), 0x7f800000u},
     };
     static struct fix f;
