@@ -20,6 +20,7 @@ static void show_units(struct daemon *d, const struct live *l, const char *ns, c
         double value;
     } rows[] = {
         {"desired", l->target.decided ? l->status.desired : NAN},
+        {"max", l->target.decided ? l->target.spec.units_max : NAN},
         {"requested", n->known ? n->requested : NAN},
         {"ready", n->known ? n->ready : NAN},
         {"warming", n->known ? warming : NAN},
@@ -59,6 +60,13 @@ static void show_target(struct daemon *d, struct live *l)
     const struct capacity_view *v = &l->target.view;
     l->status.desired = l->target.decided ? p->plan.units : l->counts.requested;
     show_units(d, l, ns, name);
+    if (l->shown_hold != l->hold && l->shown_hold != LIVE_HOLD_NONE)
+        metric_set(d->metrics, METRIC_HOLD, NAN, METRIC_LABELS(ns, name, live_hold_name(l->shown_hold)));
+    if (l->hold != LIVE_HOLD_NONE)
+        metric_set(d->metrics, METRIC_HOLD, 1, METRIC_LABELS(ns, name, live_hold_name(l->hold)));
+    l->shown_hold = l->hold;
+    metric_set(d->metrics, METRIC_SAMPLE_AGE, v->sample_us ? (double)(d->now_us - v->sample_us) * 1e-6 : NAN,
+               METRIC_LABELS(ns, name));
     metric_set(d->metrics, METRIC_OWNERSHIP_CONFLICT, l->owner.kind != OWNER_NONE, METRIC_LABELS(ns, name));
     metric_set(d->metrics, METRIC_POLICY_ERROR,
                l->hold == LIVE_HOLD_INVALID || p->error.code != ERR_OK || p->record.error != 0,

@@ -33,7 +33,7 @@ enum { METRIC_LABELS_MAX = 3 };
     X(LAST_ROUND, "sluice_last_round_timestamp_seconds", GAUGE, "", 1,                             \
       "Unix time of the newest finished decision round.")                                          \
     X(INPUT_AGE, "sluice_input_age_seconds", GAUGE, "query", 256,                                  \
-      "Age of the newest sample of a query; absent while there is none.")                          \
+      "Time since a query last succeeded; absent until it has.")                                   \
     X(INPUT_UP, "sluice_input_up", GAUGE, "query", 256, "1 when the newest run of a query succeeded.") \
     X(CLOCK_SKEW, "sluice_clock_skew_seconds", GAUGE, "source", 16,                                \
       "Clock of a source minus the clock here.")                                                   \
@@ -42,7 +42,11 @@ enum { METRIC_LABELS_MAX = 3 };
     X(FORECAST_COVERAGE, "sluice_forecast_coverage_frac", GAUGE, "namespace target level", 4000,   \
       "Fraction of outcomes inside the forecast interval of a level, 24 h.")                       \
     X(TARGET_UNITS, "sluice_target_units", GAUGE, "namespace target state", 12000,                 \
-      "Units of a target by state: desired, requested, ready, warming, failed, min_safe.")         \
+      "Units of a target by state: desired, max, requested, ready, warming, failed.")         \
+    X(SAMPLE_AGE, "sluice_sample_age_seconds", GAUGE, "namespace target", 2000,                    \
+      "Age of the newest complete measurement of a target, by the samples' own stamps; absent while there is none.") \
+    X(HOLD, "sluice_hold", GAUGE, "namespace target cause", 4000,                                  \
+      "1 for the reason why a target is not acted on; absent while it is.")                        \
     X(TARGET_DEMAND, "sluice_target_demand_qps", GAUGE, "namespace target", 2000,                  \
       "Load of a target, requests per second.")                                                    \
     X(PRESSURE, "sluice_pressure", GAUGE, "namespace target", 2000,                                \
@@ -56,7 +60,7 @@ enum { METRIC_LABELS_MAX = 3 };
     X(OWNERSHIP_CONFLICT, "sluice_ownership_conflict", GAUGE, "namespace target", 2000,            \
       "1 while a target is refused because another controller owns it.")                           \
     X(API_REQUESTS, "sluice_api_requests_total", COUNTER, "verb code", 256,                        \
-      "Requests to the API server by verb and status; code 0: no answer.")                         \
+      "Requests to the API server by verb and class of answer: 2xx, 409, 429, 4xx, 5xx, transport.") \
     X(API_SECONDS, "sluice_api_request_seconds", HISTOGRAM, "verb", 16,                            \
       "Time from a request to the API server to its answer, watches left out.")                    \
     X(QUEUE_DEPTH, "sluice_queue_depth", GAUGE, "queue", 16, "Entries waiting in an internal queue.") \

@@ -68,7 +68,7 @@ struct live {
     bool adopted;                    /* its safety state was taken over in this epoch */
     struct err status_error;         /* it could not be read */
     struct executor *executor;       /* LIVE_SPEC, once its kind is known */
-    enum live_hold hold;
+    enum live_hold hold, shown_hold; /* shown: in the metrics */
     int told_cause;                  /* of the last event about a size held; -1: none */
     bool told_owned;
     /* of the decision being acted on */
