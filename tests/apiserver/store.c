@@ -397,8 +397,10 @@ void api_store_bulk(struct apiserver *a, bool on)
     a->bulk = on;
     if (on)
         return;
-    for (size_t i = 0; i < a->n_shelves; i++)
-        qsort(a->shelf[i]->v, a->shelf[i]->n, sizeof(struct obj *), by_key);
+    for (size_t i = 0; i < a->n_shelves; i++) {
+        if (a->shelf[i]->n > 1)
+            qsort(a->shelf[i]->v, a->shelf[i]->n, sizeof(struct obj *), by_key);
+    }
     api_store_compact(a, a->rv);
     a->waking = true;
 }
