@@ -1,5 +1,6 @@
 #include "daemon/daemon.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -129,6 +130,16 @@ static void look_for_hup(struct daemon *d)
         d->reload = true;
 }
 
+static void show_leader(struct daemon *d)
+{
+    char holder[256];
+    if (d->lead)
+        lead_holder(d->lead, holder);
+    else
+        (void)snprintf(holder, sizeof holder, "%s", daemon_leads(d) ? d->replica : "");
+    shared_set_leader(d->shared, daemon_leads(d), *holder ? holder : NULL);
+}
+
 void daemon_turn(struct daemon *d, int64_t wait_us)
 {
     take_time(d);
@@ -138,7 +149,7 @@ void daemon_turn(struct daemon *d, int64_t wait_us)
     take_time(d);
     look_for_hup(d);
     daemon_look_for_config(d);
-    shared_set_leader(d->shared, daemon_leads(d), d->lead ? NULL : d->replica);
+    show_leader(d);
     follow(d);
     take_past(d);
     daemon_commands(d);
