@@ -8,9 +8,10 @@
 #include "execute/act_priv.h"
 #include "execute/json_priv.h"
 
-/* ---- life -------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
-NODISCARD static enum err_code object_paths(struct executor *x, const char *ns, const char *name, struct err *e)
+NODISCARD static enum err_code object_paths(struct executor *x, const char *ns, const char *name,
+                                            struct err *e)
 {
     enum { PATH_MAX_BYTES = 2048 };
     struct buf path = buf_init(PATH_MAX_BYTES);
@@ -36,8 +37,9 @@ static void destroy(struct executor *x)
     mem_free(x);
 }
 
-enum err_code executor_new(const struct act_env *env, const char *ns, const char *name, const char *scale_path,
-                           void *target, act_done *done, struct executor **out, struct err *e)
+enum err_code executor_new(const struct act_env *env, const char *ns, const char *name,
+                           const char *scale_path, void *target, act_done *done,
+                           struct executor **out, struct err *e)
 {
     struct executor *x = mem_zero(1, sizeof *x);
     *x = (struct executor){.env = env, .target = target, .done = done};
@@ -51,7 +53,8 @@ enum err_code executor_new(const struct act_env *env, const char *ns, const char
     return rc;
 }
 
-/* The callback of a cancelled request may come now or from a later kube_poll(): the last of the two frees. */
+/* The callback of a cancelled request may come now or from a later kube_poll(): the last of the two
+ * frees. */
 void executor_free(struct executor *x)
 {
     if (!x)
@@ -66,8 +69,8 @@ void executor_free(struct executor *x)
     destroy(x);
 }
 
-enum err_code executor_scale_path(struct kube *k, const char *api_version, const char *kind, const char *ns,
-                                  const char *name, struct buf *out, struct err *e)
+enum err_code executor_scale_path(struct kube *k, const char *api_version, const char *kind,
+                                  const char *ns, const char *name, struct buf *out, struct err *e)
 {
     struct kube_resource r;
     enum err_code rc = kube_discover(k, api_version, kind, &r, e);
@@ -79,7 +82,7 @@ enum err_code executor_scale_path(struct kube *k, const char *api_version, const
     return buf_check(out, e);
 }
 
-/* ---- requests ---------------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 static void on_reply(void *ctx, enum err_code rc, struct kube_reply *reply, const struct err *e)
 {
@@ -94,15 +97,20 @@ static void on_reply(void *ctx, enum err_code rc, struct kube_reply *reply, cons
     struct err bad = {0};
     if (!rc)
         rc = kube_reply_json(reply, &doc, &bad);
-    struct act_answer a = {.rc = rc, .doc = doc, .text = rc ? *bad.msg ? bad.msg : e ? e->msg : "" : ""};
+    struct act_answer a = {.rc = rc,
+                           .doc = doc,
+                           .text = rc ? *bad.msg ? bad.msg
+                                        : e      ? e->msg
+                                                 : ""
+                                      : ""};
     if (reply)
         a.status = reply->status;
     act_answered(x, &a);
     json_free(doc);
 }
 
-NODISCARD static enum err_code start(struct executor *x, enum act_step step, enum kube_verb verb, const char *path,
-                                     const char *body, struct err *e)
+NODISCARD static enum err_code start(struct executor *x, enum act_step step, enum kube_verb verb,
+                                     const char *path, const char *body, struct err *e)
 {
     struct kube_call call = {.verb = verb,
                              .path = path,
@@ -115,7 +123,8 @@ NODISCARD static enum err_code start(struct executor *x, enum act_step step, enu
     return kube_start(x->env->kube, &call, &x->call, e);
 }
 
-void act_send(struct executor *x, enum act_step step, enum kube_verb verb, const char *path, const char *body)
+void act_send(struct executor *x, enum act_step step, enum kube_verb verb, const char *path,
+              const char *body)
 {
     struct err e = {0};
     enum err_code rc = start(x, step, verb, path, body, &e);
@@ -126,8 +135,9 @@ void act_send(struct executor *x, enum act_step step, enum kube_verb verb, const
 }
 
 /* The first request of a job; without it there is no job. */
-NODISCARD static enum err_code act_begin(struct executor *x, enum act_step step, enum kube_verb verb, const char *path,
-                                         const char *body, struct err *e)
+NODISCARD static enum err_code act_begin(struct executor *x, enum act_step step,
+                                         enum kube_verb verb, const char *path, const char *body,
+                                         struct err *e)
 {
     enum err_code rc = start(x, step, verb, path, body, e);
     if (rc) {
@@ -168,7 +178,7 @@ int64_t act_mono_us(const struct executor *x)
     return x->env->mono_us ? x->env->mono_us(x->env->ctx) : clock_mono_us();
 }
 
-/* ---- what is known ----------------------------------------------------------------------------- */
+/* ---- what is known --------------------------------------------------------------------------- */
 
 static bool replaced(const struct executor *x, const char *version)
 {
@@ -196,7 +206,8 @@ void act_adopt(struct executor *x, const char *version, const struct target_stat
         x->known = (struct status_outcome){0};
 }
 
-void executor_seen(struct executor *x, const char *resource_version, const struct target_status *status)
+void executor_seen(struct executor *x, const char *resource_version,
+                   const struct target_status *status)
 {
     bool fits = *resource_version && strlen(resource_version) < STATUS_NAME;
     if (x->job != ACT_IDLE || !fits || replaced(x, resource_version))
@@ -240,7 +251,7 @@ const struct target_status *executor_status(const struct executor *x)
     return &x->status;
 }
 
-/* ---- jobs -------------------------------------------------------------------------------------- */
+/* ---- jobs ------------------------------------------------------------------------------------ */
 
 void act_finish(struct executor *x)
 {
@@ -262,7 +273,8 @@ static void job_init(struct executor *x, enum act_job job, const char *id, int32
     x->tries = 0;
 }
 
-NODISCARD static enum err_code check_order(const struct executor *x, const struct act_order *o, struct err *e)
+NODISCARD static enum err_code check_order(const struct executor *x, const struct act_order *o,
+                                           struct err *e)
 {
     size_t n = strlen(o->id);
     if (x->job != ACT_IDLE)
@@ -270,8 +282,8 @@ NODISCARD static enum err_code check_order(const struct executor *x, const struc
     if (!x->seen)
         return err_set(e, ERR_INVAL, "the CapacityTarget has not been read yet");
     if (*x->pending.id)
-        return err_set(e, ERR_INVAL, "intent %s of %s is pending: it must be reconciled first", x->pending.id,
-                       x->pending.holder);
+        return err_set(e, ERR_INVAL, "intent %s of %s is pending: it must be reconciled first",
+                       x->pending.id, x->pending.holder);
     if (n == 0 || n >= STATUS_ID)
         return err_set(e, ERR_INVAL, "an order's id has 1 to %d bytes", STATUS_ID - 1);
     if (o->from == o->to || o->from < 0 || o->to < 0 || o->to > STATUS_UNITS_MAX)
@@ -309,7 +321,8 @@ NODISCARD static enum err_code settle_known(struct executor *x, struct err *e)
 enum err_code executor_reconcile(struct executor *x, struct err *e)
 {
     if (x->job != ACT_IDLE || !x->seen || !*x->pending.id)
-        return err_set(e, ERR_INVAL, x->job != ACT_IDLE ? "an action is still running" : "no intent is pending");
+        return err_set(e, ERR_INVAL,
+                       x->job != ACT_IDLE ? "an action is still running" : "no intent is pending");
     if (!x->env->may_act(x->env->ctx, ACT_WRITE_STATUS))
         return err_set(e, ERR_INVAL, "writing the status is not permitted now");
     job_init(x, ACT_RECONCILE, x->pending.id, x->pending.from, x->pending.to);
@@ -328,8 +341,8 @@ static void take_status(struct executor *x, const struct target_status *s)
         x->next.outcome = x->status.outcome;
 }
 
-enum err_code executor_publish(struct executor *x, const struct target_status *s, bool force, bool *begun,
-                               struct err *e)
+enum err_code executor_publish(struct executor *x, const struct target_status *s, bool force,
+                               bool *begun, struct err *e)
 {
     *begun = false;
     if (x->job != ACT_IDLE || !x->seen || *x->pending.id)
@@ -345,12 +358,14 @@ enum err_code executor_publish(struct executor *x, const struct target_status *s
     return rc;
 }
 
-/* ---- until ready ------------------------------------------------------------------------------- */
+/* ---- until ready ----------------------------------------------------------------------------- */
 
-bool outcome_follow(struct status_outcome *o, int32_t requested, int32_t ready, int64_t now_us, int64_t budget_us)
+bool outcome_follow(struct status_outcome *o, int32_t requested, int32_t ready, int64_t now_us,
+                    int64_t budget_us)
 {
     bool done = o->result == OUTCOME_EXECUTED || o->result == OUTCOME_FOUND;
-    if (!done || o->ready == STATUS_READY_READY || o->ready == STATUS_READY_LATE || requested != o->to)
+    if (!done || o->ready == STATUS_READY_READY || o->ready == STATUS_READY_LATE ||
+        requested != o->to)
         return false;
     o->ready = STATUS_READY_PENDING;
     if (ready >= o->to) {

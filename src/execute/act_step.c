@@ -1,9 +1,10 @@
 /* act_step.c - what follows from each answer.
  *
- * One function per step.  Each ends by sending the next request or by act_finish(), so a job has always exactly one
- * request under way.  A write's answer is one of five: done; refused by a precondition; refused for now (429: the server did
- * nothing); refused for good; lost (no answer, a time-out, 5xx, a body that cannot be read).  After a lost one the object
- * is read, never written again as it was. */
+ * One function per step. Each ends by sending the next request or by act_finish(), so a job has
+ * always exactly one request under way. A write's answer is one of five: done; refused by a
+ * precondition; refused for now (429: the server did nothing); refused for good; lost (no answer, a
+ * time-out, 5xx, a body that cannot be read). After a lost one the object is read, never written
+ * again as it was. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -44,7 +45,7 @@ static void conclude(struct executor *x, enum outcome_result outcome, const char
     text_copy(x->r.text, sizeof x->r.text, text);
 }
 
-/* ---- reading answers --------------------------------------------------------------------------- */
+/* ---- reading answers ------------------------------------------------------------------------- */
 
 static const char *meta_text(const struct json_doc *doc, const char *key)
 {
@@ -65,14 +66,14 @@ static bool scale_read(const struct json_doc *doc, struct scale *s)
     double n = replicas ? json_number(replicas) : 0; /* omitted when 0 */
     if (!json_is_object(spec) || !(n >= 0 && n <= INT32_MAX) || n != floor(n))
         return false;
-    *s = (struct scale){(int32_t)n, meta_text(doc, "resourceVersion"), meta_text(doc, "uid"), meta_text(doc, "name"),
-                        meta_text(doc, "namespace")};
+    *s = (struct scale){(int32_t)n, meta_text(doc, "resourceVersion"), meta_text(doc, "uid"),
+                        meta_text(doc, "name"), meta_text(doc, "namespace")};
     return *s->version && *s->name;
 }
 
 /* The CapacityTarget as read; false when it cannot be relied on. */
-static bool object_read(const struct act_answer *a, const char **version, struct target_status *status,
-                        struct err *e)
+static bool object_read(const struct act_answer *a, const char **version,
+                        struct target_status *status, struct err *e)
 {
     if (a->rc || !a->doc) {
         (void)err_set(e, ERR_IO, "%s", a->text);
@@ -101,13 +102,15 @@ static void status_is_written(struct executor *x, const char *version)
     status_gate_written(&x->gate, &x->next, act_mono_us(x));
 }
 
-/* ---- outcome ----------------------------------------------------------------------------------- */
+/* ---- outcome --------------------------------------------------------------------------------- */
 
-/* The job's outcome into the status to be written.  Where it is certain that nothing was done, safety is as before. */
+/* The job's outcome into the status to be written. Where it is certain that nothing was done,
+ * safety is as before. */
 static void fill_outcome(struct executor *x)
 {
     struct status_outcome *o = &x->next.outcome;
-    *o = (struct status_outcome){.result = x->r.outcome, .from = x->r.from, .to = x->r.to, .found = x->r.found};
+    *o = (struct status_outcome){
+        .result = x->r.outcome, .from = x->r.from, .to = x->r.to, .found = x->r.found};
     text_copy(o->id, sizeof o->id, x->r.id);
     text_copy(o->message, sizeof o->message, x->r.text);
     o->time_us = x->env->now_us(x->env->ctx);
@@ -119,7 +122,8 @@ static void fill_outcome(struct executor *x)
     x->next.intent = (struct status_intent){0};
 }
 
-/* Kept, so that a later reconcile writes what was decided instead of guessing from the size of then. */
+/* Kept, so that a later reconcile writes what was decided instead of guessing from the size of
+ * then. */
 static void remember_outcome(struct executor *x)
 {
     x->known = x->next.outcome;
@@ -193,7 +197,7 @@ static void after_check_outcome(struct executor *x, const struct act_answer *a)
     act_finish(x);
 }
 
-/* ---- the size ---------------------------------------------------------------------------------- */
+/* ---- the size -------------------------------------------------------------------------------- */
 
 static void write_scale(struct executor *x)
 {
@@ -242,13 +246,14 @@ static void after_scale(struct executor *x, const struct act_answer *a)
     }
 }
 
-/* The size is still `from`, and a write's answer was lost.  On the version it was sent for it may still arrive, so the same write is
- * sent again, once: of two writes on one version one gets through, to the same size.  On a newer version it cannot
- * arrive any more. */
+/* The size is still `from`, and a write's answer was lost. On the version it was sent for it may
+ * still arrive, so the same write is sent again, once: of two writes on one version one gets
+ * through, to the same size. On a newer version it cannot arrive any more. */
 static void still_from(struct executor *x, bool same_version)
 {
     if (!same_version) {
-        conclude(x, OUTCOME_ABANDONED, "the size is still %d: the write was not answered and not done", x->r.from);
+        conclude(x, OUTCOME_ABANDONED,
+                 "the size is still %d: the write was not answered and not done", x->r.from);
         settle(x);
     } else if (!x->resent && may(x, ACT_WRITE_SCALE)) {
         x->resent = true;
@@ -256,7 +261,9 @@ static void still_from(struct executor *x, bool same_version)
     } else {
         text_copy(x->lost_version, STATUS_NAME, x->scale_version);
         x->lost_mono_us = act_mono_us(x);
-        conclude(x, OUTCOME_NONE, "the size is still %d: the write was not answered and may still arrive", x->r.from);
+        conclude(x, OUTCOME_NONE,
+                 "the size is still %d: the write was not answered and may still arrive",
+                 x->r.from);
         act_finish(x);
     }
 }
@@ -269,7 +276,8 @@ static void refused_from(struct executor *x)
         write_scale(x);
         return;
     }
-    conclude(x, OUTCOME_ABANDONED, "the size is still %d: the write was refused twice by newer versions", x->r.from);
+    conclude(x, OUTCOME_ABANDONED,
+             "the size is still %d: the write was refused twice by newer versions", x->r.from);
     settle(x);
 }
 
@@ -287,7 +295,8 @@ static void after_check_scale(struct executor *x, const struct act_answer *a)
         act_finish(x); /* the intent stays for reconcile */
         return;
     }
-    bool same = strcmp(s.uid, x->scale_uid) == 0, same_version = strcmp(s.version, x->scale_version) == 0;
+    bool same = strcmp(s.uid, x->scale_uid) == 0,
+         same_version = strcmp(s.version, x->scale_version) == 0;
     take_scale(x, &s);
     if (same && s.replicas == x->r.from) {
         if (x->scale_unsure)
@@ -306,7 +315,7 @@ static void after_check_scale(struct executor *x, const struct act_answer *a)
     settle(x);
 }
 
-/* ---- the intent -------------------------------------------------------------------------------- */
+/* ---- the intent ------------------------------------------------------------------------------ */
 
 static void commit(struct executor *x, const char *version)
 {
@@ -356,8 +365,8 @@ static void after_intent(struct executor *x, const struct act_answer *a)
         return;
     case BUSY:
     case REFUSED:
-        conclude(x, a->status.http == 429 ? OUTCOME_ABANDONED : OUTCOME_FAILED, "the intent was not written: %s",
-                 a->text);
+        conclude(x, a->status.http == 429 ? OUTCOME_ABANDONED : OUTCOME_FAILED,
+                 "the intent was not written: %s", a->text);
         act_finish(x);
         return;
     }
@@ -391,7 +400,7 @@ static void after_refresh(struct executor *x, const struct act_answer *a)
     act_finish(x);
 }
 
-/* ---- beginnings -------------------------------------------------------------------------------- */
+/* ---- beginnings ------------------------------------------------------------------------------ */
 
 static void order_after_read(struct executor *x, const struct scale *s)
 {
@@ -400,7 +409,8 @@ static void order_after_read(struct executor *x, const struct scale *s)
         act_finish(x);
     } else if (s->replicas != x->r.from) {
         x->r.conflict = true;
-        conclude(x, OUTCOME_ABANDONED, "the size is %d, not %d as decided on", s->replicas, x->r.from);
+        conclude(x, OUTCOME_ABANDONED, "the size is %d, not %d as decided on", s->replicas,
+                 x->r.from);
         act_finish(x);
     } else {
         write_intent(x);
@@ -419,7 +429,8 @@ static void reconcile_after_read(struct executor *x, const struct scale *s)
     const struct status_intent *i = &x->pending;
     bool same = !*i->scale_uid || strcmp(i->scale_uid, s->uid) == 0;
     if (same && s->replicas == i->from && may_arrive(x, s)) {
-        conclude(x, OUTCOME_NONE, "the size is still %d: a write that was not answered may still arrive", i->from);
+        conclude(x, OUTCOME_NONE,
+                 "the size is still %d: a write that was not answered may still arrive", i->from);
         act_finish(x);
         return;
     }
@@ -479,10 +490,14 @@ static void after_status(struct executor *x, const struct act_answer *a)
 void act_answered(struct executor *x, const struct act_answer *a)
 {
     static void (*const after[])(struct executor *, const struct act_answer *) = {
-        [STEP_READ_SCALE] = after_read_scale,       [STEP_WRITE_INTENT] = after_intent,
-        [STEP_CHECK_INTENT] = after_check_intent,   [STEP_WRITE_SCALE] = after_scale,
-        [STEP_CHECK_SCALE] = after_check_scale,     [STEP_WRITE_OUTCOME] = after_outcome,
-        [STEP_CHECK_OUTCOME] = after_check_outcome, [STEP_WRITE_STATUS] = after_status,
+        [STEP_READ_SCALE] = after_read_scale,
+        [STEP_WRITE_INTENT] = after_intent,
+        [STEP_CHECK_INTENT] = after_check_intent,
+        [STEP_WRITE_SCALE] = after_scale,
+        [STEP_CHECK_SCALE] = after_check_scale,
+        [STEP_WRITE_OUTCOME] = after_outcome,
+        [STEP_CHECK_OUTCOME] = after_check_outcome,
+        [STEP_WRITE_STATUS] = after_status,
         [STEP_REFRESH] = after_refresh,
     };
     ASSERT(x->step != STEP_NONE);

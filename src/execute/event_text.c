@@ -22,10 +22,12 @@ void event_text_act(struct event_text *t, const struct act_result *r, const char
 {
     switch (r->outcome) {
     case OUTCOME_EXECUTED:
-        say(t, r->to > r->from ? "ScaledOut" : "ScaledIn", false, "%d -> %d: %s", r->from, r->to, why);
+        say(t, r->to > r->from ? "ScaledOut" : "ScaledIn", false, "%d -> %d: %s", r->from, r->to,
+            why);
         return;
     case OUTCOME_FOUND:
-        say(t, r->to > r->from ? "ScaledOut" : "ScaledIn", false, "%d -> %d: %s (%s)", r->from, r->to, why, r->text);
+        say(t, r->to > r->from ? "ScaledOut" : "ScaledIn", false, "%d -> %d: %s (%s)", r->from,
+            r->to, why, r->text);
         return;
     case OUTCOME_ABANDONED:
         say(t, "ScaleAbandoned", false, "%d -> %d: %s", r->from, r->to, r->text);
@@ -52,7 +54,8 @@ void event_text_owned(struct event_text *t, const struct ownership *o)
 
 void event_text_late(struct event_text *t, int32_t ready, int32_t wanted, int64_t waited_us)
 {
-    say(t, "UnitsLate", true, "%d of %d units are ready after %lld s; no scale-out while they fail to start", ready,
+    say(t, "UnitsLate", true,
+        "%d of %d units are ready after %lld s; no scale-out while they fail to start", ready,
         wanted, (long long)(waited_us / US_PER_S));
 }
 

@@ -4,7 +4,8 @@
  *     NotScaled    12 stays, 11 proposed: cooldown hold: scaled 45 s ago, next scale-in after 300 s
  *     ScaleFailed  10 -> 12: deployments.apps "api" is forbidden: ...
  *
- * Reasons are few and CamelCase; numbers are in the message, which is cut at a character's boundary to what an Event holds. */
+ * Reasons are few and CamelCase; numbers are in the message, which is cut at a character's boundary
+ * to what an Event holds. */
 #ifndef EXECUTE_EVENT_TEXT_H
 #define EXECUTE_EVENT_TEXT_H
 

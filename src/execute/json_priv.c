@@ -9,8 +9,8 @@
 void status_time_text(int64_t us, char out[TIME_TEXT])
 {
     struct tz_civil c = tz_civil(us);
-    (void)snprintf(out, TIME_TEXT, "%04d-%02d-%02dT%02d:%02d:%02d.%06dZ", c.year, c.month, c.day, c.hour, c.minute,
-                   c.second, c.us);
+    (void)snprintf(out, TIME_TEXT, "%04d-%02d-%02dT%02d:%02d:%02d.%06dZ", c.year, c.month, c.day,
+                   c.hour, c.minute, c.second, c.us);
 }
 
 void put_time(struct json_writer *w, const char *key, int64_t us, bool set)
@@ -34,8 +34,8 @@ void put_units(struct json_writer *w, const char *key, int64_t units)
         json_put_i64(w, key, units);
 }
 
-enum err_code get_error(const struct json_doc *doc, const struct json *obj, const char *key, enum err_code code,
-                        const char *what, struct err *e)
+enum err_code get_error(const struct json_doc *doc, const struct json *obj, const char *key,
+                        enum err_code code, const char *what, struct err *e)
 {
     struct buf path = buf_init(400);
     json_path(doc, obj, &path);
@@ -49,8 +49,8 @@ static bool absent(const struct json *obj, const char *key)
     return json_is_null(json_find(obj, key));
 }
 
-enum err_code get_text(const struct json_doc *doc, const struct json *obj, const char *key, char *out, size_t size,
-                       struct err *e)
+enum err_code get_text(const struct json_doc *doc, const struct json *obj, const char *key,
+                       char *out, size_t size, struct err *e)
 {
     const char *s;
     if (absent(obj, key))
@@ -64,8 +64,8 @@ enum err_code get_text(const struct json_doc *doc, const struct json *obj, const
     return ERR_OK;
 }
 
-enum err_code get_time(const struct json_doc *doc, const struct json *obj, const char *key, int64_t *out,
-                       struct err *e)
+enum err_code get_time(const struct json_doc *doc, const struct json *obj, const char *key,
+                       int64_t *out, struct err *e)
 {
     const char *s;
     int64_t us;
@@ -75,19 +75,20 @@ enum err_code get_time(const struct json_doc *doc, const struct json *obj, const
     if (rc)
         return rc;
     if (tz_parse_rfc3339(s, strlen(s), &us, NULL) || us < 0)
-        return get_error(doc, obj, key, ERR_PARSE, "expected a time such as 2026-01-31T12:00:00.000000Z", e);
+        return get_error(doc, obj, key, ERR_PARSE,
+                         "expected a time such as 2026-01-31T12:00:00.000000Z", e);
     *out = us;
     return ERR_OK;
 }
 
-enum err_code get_i64(const struct json_doc *doc, const struct json *obj, const char *key, int64_t min, int64_t max,
-                      int64_t *out, struct err *e)
+enum err_code get_i64(const struct json_doc *doc, const struct json *obj, const char *key,
+                      int64_t min, int64_t max, int64_t *out, struct err *e)
 {
     return absent(obj, key) ? ERR_OK : json_get_i64(doc, obj, key, min, max, out, e);
 }
 
-enum err_code get_i32(const struct json_doc *doc, const struct json *obj, const char *key, int32_t min, int32_t max,
-                      int32_t *out, struct err *e)
+enum err_code get_i32(const struct json_doc *doc, const struct json *obj, const char *key,
+                      int32_t min, int32_t max, int32_t *out, struct err *e)
 {
     int64_t v = *out;
     enum err_code rc = get_i64(doc, obj, key, min, max, &v, e);
@@ -96,19 +97,20 @@ enum err_code get_i32(const struct json_doc *doc, const struct json *obj, const 
     return rc;
 }
 
-enum err_code get_f64(const struct json_doc *doc, const struct json *obj, const char *key, double *out,
-                      struct err *e)
+enum err_code get_f64(const struct json_doc *doc, const struct json *obj, const char *key,
+                      double *out, struct err *e)
 {
     return absent(obj, key) ? ERR_OK : json_get_f64(doc, obj, key, out, e);
 }
 
-enum err_code get_flag(const struct json_doc *doc, const struct json *obj, const char *key, bool *out, struct err *e)
+enum err_code get_flag(const struct json_doc *doc, const struct json *obj, const char *key,
+                       bool *out, struct err *e)
 {
     return absent(obj, key) ? ERR_OK : json_get_bool(doc, obj, key, out, e);
 }
 
-enum err_code get_name(const struct json_doc *doc, const struct json *obj, const char *key, const char *const *names,
-                       int n, int *out, struct err *e)
+enum err_code get_name(const struct json_doc *doc, const struct json *obj, const char *key,
+                       const char *const *names, int n, int *out, struct err *e)
 {
     const char *s;
     if (absent(obj, key))

@@ -17,7 +17,7 @@ const char *owner_kind_name(enum owner_kind k)
     return names[k];
 }
 
-/* ---- references -------------------------------------------------------------------------------- */
+/* ---- references ------------------------------------------------------------------------------ */
 
 /* The group of an apiVersion; Deployments of "extensions" are those of "apps". */
 static size_t group_of(const char *api_version, const char **group)
@@ -34,19 +34,21 @@ bool owner_ref_same(const struct owner_ref *a, const struct owner_ref *b)
 {
     const char *ga, *gb;
     size_t na = group_of(a->api_version, &ga), nb = group_of(b->api_version, &gb);
-    return na == nb && memcmp(ga, gb, na) == 0 && strcmp(a->kind, b->kind) == 0 && strcmp(a->name, b->name) == 0;
+    return na == nb && memcmp(ga, gb, na) == 0 && strcmp(a->kind, b->kind) == 0 &&
+           strcmp(a->name, b->name) == 0;
 }
 
-/* ---- reading objects --------------------------------------------------------------------------- */
+/* ---- reading objects ------------------------------------------------------------------------- */
 
-static enum err_code read_ref(const struct json_doc *doc, const struct json *ref, enum owner_kind kind,
-                              struct owner_ref *out, struct err *e)
+static enum err_code read_ref(const struct json_doc *doc, const struct json *ref,
+                              enum owner_kind kind, struct owner_ref *out, struct err *e)
 {
     if (kind == OWNER_KEDA) { /* its defaults */
         text_copy(out->api_version, sizeof out->api_version, "apps/v1");
         text_copy(out->kind, sizeof out->kind, "Deployment");
     }
-    enum err_code rc = get_text(doc, ref, "apiVersion", out->api_version, sizeof out->api_version, e);
+    enum err_code rc =
+        get_text(doc, ref, "apiVersion", out->api_version, sizeof out->api_version, e);
     if (!rc)
         rc = get_text(doc, ref, "kind", out->kind, sizeof out->kind, e);
     return rc ? rc : get_text(doc, ref, "name", out->name, sizeof out->name, e);
@@ -56,17 +58,19 @@ static enum err_code read_ref(const struct json_doc *doc, const struct json *ref
 static void read_maker(const struct json *metadata, char *out, size_t size)
 {
     const struct json *list = json_find(metadata, "ownerReferences");
-    for (const struct json *o = json_is_array(list) ? json_first(list) : NULL; o; o = json_next(o)) {
+    for (const struct json *o = json_is_array(list) ? json_first(list) : NULL; o;
+         o = json_next(o)) {
         const char *kind = json_text(json_find(o, "kind")), *name = json_text(json_find(o, "name"));
         if (kind && name && strcmp(kind, "ScaledObject") == 0)
             text_copy(out, size, name);
     }
 }
 
-static enum err_code read_metadata(const struct json_doc *doc, const struct json *metadata, struct owner_object *out,
-                                   struct err *e)
+static enum err_code read_metadata(const struct json_doc *doc, const struct json *metadata,
+                                   struct owner_object *out, struct err *e)
 {
-    enum err_code rc = get_text(doc, metadata, "namespace", out->namespace_, sizeof out->namespace_, e);
+    enum err_code rc =
+        get_text(doc, metadata, "namespace", out->namespace_, sizeof out->namespace_, e);
     if (!rc)
         rc = get_text(doc, metadata, "name", out->name, sizeof out->name, e);
     if (!rc)
@@ -74,8 +78,8 @@ static enum err_code read_metadata(const struct json_doc *doc, const struct json
     return rc ? rc : get_time(doc, metadata, "creationTimestamp", &out->created_us, e);
 }
 
-enum err_code owner_object_read(enum owner_kind kind, const struct json_doc *doc, struct owner_object *out,
-                                struct err *e)
+enum err_code owner_object_read(enum owner_kind kind, const struct json_doc *doc,
+                                struct owner_object *out, struct err *e)
 {
     const char *ref_key = kind == OWNER_VPA ? "targetRef" : "scaleTargetRef";
     const struct json *root = json_root(doc), *metadata, *spec, *ref, *mode;
@@ -98,7 +102,7 @@ enum err_code owner_object_read(enum owner_kind kind, const struct json_doc *doc
     return ERR_OK;
 }
 
-/* ---- marks ------------------------------------------------------------------------------------- */
+/* ---- marks ----------------------------------------------------------------------------------- */
 
 static const char *pair(const struct json *metadata, const char *list, const char *key)
 {
@@ -137,7 +141,8 @@ static void read_gitops(const struct json *metadata, char *out, size_t size)
         if (!value)
             continue;
         size_t n = strcspn(value, ":");
-        (void)snprintf(text, sizeof text, "%s %.*s", marks[i].words, (int)(n < 254 ? n : 253), value);
+        (void)snprintf(text, sizeof text, "%s %.*s", marks[i].words, (int)(n < 254 ? n : 253),
+                       value);
         text_copy(out, size, text);
         return;
     }
@@ -152,7 +157,7 @@ void owner_marks_read(const struct json *metadata, struct owner_marks *out)
     read_gitops(metadata, out->gitops, sizeof out->gitops);
 }
 
-/* ---- the answer -------------------------------------------------------------------------------- */
+/* ---- the answer ------------------------------------------------------------------------------ */
 
 /* Whether `o` comes before the target's own CapacityTarget. */
 static bool older(const struct owner_object *o, const struct owner_object *self)
@@ -166,7 +171,8 @@ static bool older(const struct owner_object *o, const struct owner_object *self)
 
 static bool claims(const struct owner_target *t, const struct owner_object *o)
 {
-    if (strcmp(o->namespace_, t->namespace_) != 0 || !owner_ref_same(&o->ref, &t->ref) || o->passive)
+    if (strcmp(o->namespace_, t->namespace_) != 0 || !owner_ref_same(&o->ref, &t->ref) ||
+        o->passive)
         return false;
     if (o->kind != OWNER_CAPACITY_TARGET)
         return true;
@@ -174,7 +180,8 @@ static bool claims(const struct owner_target *t, const struct owner_object *o)
     return !self && older(o, t->self);
 }
 
-/* The strongest claim, then the oldest, so that the answer does not depend on the order of the lists. */
+/* The strongest claim, then the oldest, so that the answer does not depend on the order of the
+ * lists. */
 static bool before(const struct owner_object *a, const struct owner_object *b)
 {
     if (a->kind != b->kind)
@@ -186,12 +193,14 @@ static void name_object(const struct owner_object *o, struct ownership *out)
 {
     bool keda = o->kind == OWNER_HPA && *o->made_by;
     out->kind = keda ? OWNER_KEDA : o->kind;
-    const char *ns = o->namespace_, *name = keda ? o->made_by : o->name, *kind = owner_kind_name(out->kind);
+    const char *ns = o->namespace_, *name = keda ? o->made_by : o->name,
+               *kind = owner_kind_name(out->kind);
     char text[sizeof out->advice];
     (void)snprintf(out->owner, sizeof out->owner, "%s %.63s/%.250s", kind, ns, name);
     switch (out->kind) {
     case OWNER_CAPACITY_TARGET:
-        (void)snprintf(text, sizeof text, "one CapacityTarget per workload: delete this one or %.200s", name);
+        (void)snprintf(text, sizeof text,
+                       "one CapacityTarget per workload: delete this one or %.200s", name);
         break;
     case OWNER_VPA:
         (void)snprintf(text, sizeof text, "set updateMode of %.200s to \"Off\"", name);
@@ -211,20 +220,24 @@ static void name_marks(const struct owner_target *t, struct ownership *out)
         (void)snprintf(text, sizeof text, "cluster autoscaler (%s)", t->marks.autoscaled);
         text_copy(out->owner, sizeof out->owner, text);
         text_copy(out->advice, sizeof out->advice,
-                  "remove the annotations cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size and -max-size");
+                  "remove the annotations "
+                  "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size and -max-size");
     } else if (t->reversals >= OWNER_REVERSALS) {
         out->kind = OWNER_GITOPS;
-        (void)snprintf(text, sizeof text, "%s", *t->marks.gitops ? t->marks.gitops : "somebody who puts the size back");
+        (void)snprintf(text, sizeof text, "%s",
+                       *t->marks.gitops ? t->marks.gitops : "somebody who puts the size back");
         text_copy(out->owner, sizeof out->owner, text);
-        (void)snprintf(text, sizeof text,
-                       "the size was put back %d times; leave spec.replicas out of the repository (Argo CD: "
-                       "ignoreDifferences), then change the CapacityTarget",
-                       t->reversals);
+        (void)snprintf(
+            text, sizeof text,
+            "the size was put back %d times; leave spec.replicas out of the repository (Argo CD: "
+            "ignoreDifferences), then change the CapacityTarget",
+            t->reversals);
         text_copy(out->advice, sizeof out->advice, text);
     }
 }
 
-void ownership_find(const struct owner_target *t, const struct owner_object *objects, size_t n, struct ownership *out)
+void ownership_find(const struct owner_target *t, const struct owner_object *objects, size_t n,
+                    struct ownership *out)
 {
     const struct owner_object *best = NULL;
     *out = (struct ownership){0};

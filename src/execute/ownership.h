@@ -1,13 +1,14 @@
-/* ownership.h - who else sets the size of a target?  A pure function over projected objects.
+/* ownership.h - who else sets the size of a target? A pure function over projected objects.
  *
- * Two controllers on one size fight.  sluice yields: a target that somebody else owns is not acted on, and the owner is named.
- * Owners, strongest first: another CapacityTarget on the same reference (the older one wins, ties by UID), a KEDA
- * ScaledObject, a HorizontalPodAutoscaler (one that KEDA made is named as KEDA's), a VerticalPodAutoscaler whose
- * updateMode is not Off, the cluster autoscaler by its annotations on a Cluster API object, and whoever put our
- * writes back twice (reversal.h; Argo CD and Flux are recognised by their labels).
+ * Two controllers on one size fight. sluice yields: a target that somebody else owns is not acted
+ * on, and the owner is named. Owners, strongest first: another CapacityTarget on the same reference
+ * (the older one wins, ties by UID), a KEDA ScaledObject, a HorizontalPodAutoscaler (one that KEDA
+ * made is named as KEDA's), a VerticalPodAutoscaler whose updateMode is not Off, the cluster
+ * autoscaler by its annotations on a Cluster API object, and whoever put our writes back twice
+ * (reversal.h; Argo CD and Flux are recognised by their labels).
  *
- * References match by group, kind, name and namespace, not by version; `extensions` is `apps`.  Kinds whose CRD is
- * absent are simply not in the lists; when it appears, they are. */
+ * References match by group, kind, name and namespace, not by version; `extensions` is `apps`.
+ * Kinds whose CRD is absent are simply not in the lists; when it appears, they are. */
 #ifndef EXECUTE_OWNERSHIP_H
 #define EXECUTE_OWNERSHIP_H
 
@@ -40,7 +41,8 @@ struct owner_ref {
 };
 bool owner_ref_same(const struct owner_ref *a, const struct owner_ref *b);
 
-/* An object that may own a target: a CapacityTarget, ScaledObject, HorizontalPodAutoscaler or VerticalPodAutoscaler. */
+/* An object that may own a target: a CapacityTarget, ScaledObject, HorizontalPodAutoscaler or
+ * VerticalPodAutoscaler. */
 struct owner_object {
     enum owner_kind kind;
     char namespace_[64], name[254], uid[64];
@@ -50,8 +52,8 @@ struct owner_object {
     bool passive;         /* VPA with updateMode Off: recommends only */
 };
 /* From the whole object.  Errors: ERR_PARSE, ERR_MISSING with the path. */
-NODISCARD enum err_code owner_object_read(enum owner_kind kind, const struct json_doc *doc, struct owner_object *out,
-                                          struct err *e);
+NODISCARD enum err_code owner_object_read(enum owner_kind kind, const struct json_doc *doc,
+                                          struct owner_object *out, struct err *e);
 
 /* What a workload's own labels and annotations say. */
 struct owner_marks {
@@ -75,6 +77,7 @@ struct ownership {
 };
 
 enum { OWNER_REVERSALS = 2 };
-void ownership_find(const struct owner_target *t, const struct owner_object *objects, size_t n, struct ownership *out);
+void ownership_find(const struct owner_target *t, const struct owner_object *objects, size_t n,
+                    struct ownership *out);
 
 #endif

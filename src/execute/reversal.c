@@ -2,8 +2,8 @@
 
 #include "execute/ownership.h"
 
-bool reversal_observe(struct safety_status *s, const struct status_outcome *last, int32_t units, int64_t now_us,
-                      int64_t window_us)
+bool reversal_observe(struct safety_status *s, const struct status_outcome *last, int32_t units,
+                      int64_t now_us, int64_t window_us)
 {
     bool ours = last->result == OUTCOME_EXECUTED || last->result == OUTCOME_FOUND;
     if (!ours || last->from == last->to || s->reversed_us >= last->time_us)

@@ -18,11 +18,14 @@ static const struct {
     size_t offset;
     bool ahead;
 } timers[] = {
-#define T(k, member, is_ahead) {k, offsetof(struct safety_status, member), is_ahead}
-    T("lastScaleOut", last_out_us, false),      T("lastScaleIn", last_in_us, false),
-    T("watchUntil", watch_until_us, true),      T("breakerUntil", breaker_until_us, true),
-    T("breakerRetry", breaker_retry_us, true),  T("highSince", high_since_us, false),
-    T("lowSince", low_since_us, false),         T("waterSince", water_since_us, false),
+#define T(k, member, is_ahead)                                                                     \
+    {                                                                                              \
+        k, offsetof(struct safety_status, member), is_ahead                                        \
+    }
+    T("lastScaleOut", last_out_us, false),     T("lastScaleIn", last_in_us, false),
+    T("watchUntil", watch_until_us, true),     T("breakerUntil", breaker_until_us, true),
+    T("breakerRetry", breaker_retry_us, true), T("highSince", high_since_us, false),
+    T("lowSince", low_since_us, false),        T("waterSince", water_since_us, false),
     T("lastReversal", reversed_us, false),
 #undef T
 };
@@ -50,7 +53,8 @@ const char *safety_state_name(enum safety_state s)
     return state_names[s];
 }
 
-enum safety_state safety_state_of(const struct safety_status *s, const struct safety_claims *c, int64_t now_us)
+enum safety_state safety_state_of(const struct safety_status *s, const struct safety_claims *c,
+                                  int64_t now_us)
 {
     int64_t acted = s->last_out_us > s->last_in_us ? s->last_out_us : s->last_in_us;
     if (c->frozen)
@@ -79,7 +83,7 @@ int safety_clamp(struct safety_status *s, int64_t now_us, int64_t longest_us)
     return moved;
 }
 
-/* ---- windows ----------------------------------------------------------------------------------- */
+/* ---- windows --------------------------------------------------------------------------------- */
 
 static int slot(int64_t bucket, int32_t n)
 {
@@ -131,8 +135,8 @@ static void window_put(struct json_writer *w, const char *key, const struct safe
     json_close(w);
 }
 
-static enum err_code window_units(const struct json_doc *doc, const struct json *obj, struct safety_window *win,
-                                  struct err *e)
+static enum err_code window_units(const struct json_doc *doc, const struct json *obj,
+                                  struct safety_window *win, struct err *e)
 {
     const struct json *list;
     enum err_code rc = json_get_array(doc, obj, "units", &list, e);
@@ -146,14 +150,15 @@ static enum err_code window_units(const struct json_doc *doc, const struct json 
     for (const struct json *v = json_first(list); v; v = json_next(v), bucket++) {
         double units = json_number(v);
         if (!(units >= 0 && units <= INT16_MAX) || units != (double)(int32_t)units)
-            return get_error(doc, obj, "units", ERR_RANGE, "expected whole numbers from 0 to 32767", e);
+            return get_error(doc, obj, "units", ERR_RANGE, "expected whole numbers from 0 to 32767",
+                             e);
         window_add(win, bucket, (int32_t)units);
     }
     return ERR_OK;
 }
 
-static enum err_code window_parse(const struct json_doc *doc, const struct json *parent, const char *key,
-                                  struct safety_window *win, struct err *e)
+static enum err_code window_parse(const struct json_doc *doc, const struct json *parent,
+                                  const char *key, struct safety_window *win, struct err *e)
 {
     const struct json *obj;
     double seconds = 0;
@@ -173,7 +178,7 @@ static enum err_code window_parse(const struct json_doc *doc, const struct json 
     return window_units(doc, obj, win, e);
 }
 
-/* ---- JSON -------------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 void safety_status_put(struct json_writer *w, const char *key, const struct safety_status *s)
 {
@@ -189,8 +194,8 @@ void safety_status_put(struct json_writer *w, const char *key, const struct safe
     json_close(w);
 }
 
-static enum err_code parse_counts(const struct json_doc *doc, const struct json *obj, struct safety_status *s,
-                                  struct err *e)
+static enum err_code parse_counts(const struct json_doc *doc, const struct json *obj,
+                                  struct safety_status *s, struct err *e)
 {
     static const int32_t most = 1 << 20;
     int state = s->state;
@@ -205,8 +210,8 @@ static enum err_code parse_counts(const struct json_doc *doc, const struct json 
     return rc;
 }
 
-enum err_code safety_status_parse(const struct json_doc *doc, const struct json *obj, struct safety_status *s,
-                                  struct err *e)
+enum err_code safety_status_parse(const struct json_doc *doc, const struct json *obj,
+                                  struct safety_status *s, struct err *e)
 {
     struct safety_status got;
     safety_status_init(&got);

@@ -1,16 +1,19 @@
 /* safety.h - what a new leader must know to go on safely: kept in CapacityTarget.status.safety.
  *
- * Cooldowns, breaker, staged scale-in and both sliding windows are written before each action, with the
- * resourceVersion that was read, so whoever leads next continues them; nothing about safety depends on a
- * replica's own disk.  The fields are those of the guard (decide/guard.h), which this folder may not include; the daemon
- * copies them one by one.  Times are microseconds of the decision clock; SAFETY_NEVER is "has not happened"
- * and is left out of the JSON.
+ * Cooldowns, breaker, staged scale-in and both sliding windows are written before each action, with
+ * the resourceVersion that was read, so whoever leads next continues them; nothing about safety
+ * depends on a replica's own disk. The fields are those of the guard (decide/guard.h), which this
+ * folder may not include; the daemon copies them one by one. Times are microseconds of the decision
+ * clock; SAFETY_NEVER is "has not happened" and is left out of the JSON.
  *
- *     "safety": {"state": "Cooling", "lastScaleOut": "2026-11-29T12:00:00.000000Z", "readyBefore": 10,
- *                "rateWindow": {"bucketSeconds": 15, "newest": "2026-11-29T12:00:00.000000Z", "units": [0, 2]}, ...}
+ *     "safety": {"state": "Cooling", "lastScaleOut": "2026-11-29T12:00:00.000000Z",
+ *                "readyBefore": 10,
+ *                "rateWindow": {"bucketSeconds": 15, "newest": "2026-11-29T12:00:00.000000Z",
+ *                               "units": [0, 2]}, ...}
  *
- * A window's `units` run from oldest to newest; `newest` is the start of the last bucket.
- * Reading is strict: a status that somebody edited into nonsense is an error with its path, and the caller holds. */
+ * A window's `units` run from oldest to newest; `newest` is the start of the last bucket. Reading
+ * is strict: a status that somebody edited into nonsense is an error with its path, and the caller
+ * holds. */
 #ifndef EXECUTE_SAFETY_H
 #define EXECUTE_SAFETY_H
 
@@ -23,8 +26,9 @@
 #define SAFETY_NEVER (INT64_MIN / 4)
 enum { SAFETY_BUCKETS = 20 };
 
-/* Sum over a sliding window.  Bucket number b covers [b, b + 1) * width_us and is held in at[b mod n]; n and width_us
- * come from the guard's options, so a window read back may have another shape: see safety_window_fit. */
+/* Sum over a sliding window. Bucket number b covers [b, b + 1) * width_us and is held in at[b mod
+ * n]; n and width_us come from the guard's options, so a window read back may have another shape:
+ * see safety_window_fit. */
 struct safety_window {
     int64_t width_us; /* of a bucket; 0: an empty window of no shape */
     int64_t bucket;   /* newest; SAFETY_NEVER: empty */
@@ -72,19 +76,23 @@ struct safety_claims {
     int64_t wait_us;               /* the longer cooldown after an action */
 };
 /* The most restrictive first: frozen, held, overridden, breaker, watching, cooling, normal. */
-enum safety_state safety_state_of(const struct safety_status *s, const struct safety_claims *c, int64_t now_us);
+enum safety_state safety_state_of(const struct safety_status *s, const struct safety_claims *c,
+                                  int64_t now_us);
 
-/* Re-buckets w to n buckets of width_us for a guard at now_us.  Units move to the bucket that holds the *end* of their
- * old one, at most now's: a window may remember them longer, never shorter, and never lies in the future (the guard would
- * forget it).  Units older than the new window are dropped; sums saturate.  Same shape and not in the future: unchanged. */
+/* Re-buckets w to n buckets of width_us for a guard at now_us. Units move to the bucket that holds
+ * the *end* of their old one, at most now's: a window may remember them longer, never shorter, and
+ * never lies in the future (the guard would forget it). Units older than the new window are
+ * dropped; sums saturate. Same shape and not in the future: unchanged. */
 void safety_window_fit(struct safety_window *w, int32_t n, int64_t width_us, int64_t now_us);
-/* Another replica's clock may be ahead, or ours went back: times that must lie in the past are moved to now, deadlines
- * to at most now + longest_us.  Returns how many were moved: to be logged. */
+/* Another replica's clock may be ahead, or ours went back: times that must lie in the past are
+ * moved to now, deadlines to at most now + longest_us. Returns how many were moved: to be logged.
+ */
 int safety_clamp(struct safety_status *s, int64_t now_us, int64_t longest_us);
 
 /* The members of "safety"; unset ones are written as null, which a merge patch deletes. */
 void safety_status_put(struct json_writer *w, const char *key, const struct safety_status *s);
-/* obj: the "safety" object, or NULL/null: a fresh state.  Errors: ERR_PARSE, ERR_RANGE with the path. */
+/* obj: the "safety" object, or NULL/null: a fresh state. Errors: ERR_PARSE, ERR_RANGE with the
+ * path. */
 NODISCARD enum err_code safety_status_parse(const struct json_doc *doc, const struct json *obj,
                                             struct safety_status *s, struct err *e);
 

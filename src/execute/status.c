@@ -27,7 +27,11 @@ static const char *const value_names[] = {"Unknown", "False", "True"};
 
 void target_status_init(struct target_status *s)
 {
-    *s = (struct target_status){.desired = -1, .current = -1, .ready = -1, .outcome = {.found = -1}};
+    *s = (struct target_status){.desired = -1,
+                                .current = -1,
+                                .ready = -1,
+                                .outcome = {.found = -1},
+                                .fixed = {.units = -1}};
     safety_status_init(&s->safety);
 }
 
@@ -41,8 +45,8 @@ const char *condition_name(enum condition_type t)
     return condition_names[t];
 }
 
-bool condition_set(struct target_status *s, enum condition_type t, enum condition_value value, const char *reason,
-                   const char *message, int64_t now_us)
+bool condition_set(struct target_status *s, enum condition_type t, enum condition_value value,
+                   const char *reason, const char *message, int64_t now_us)
 {
     struct status_condition *c = &s->conditions[t];
     bool changed = c->since_us == 0 || c->value != value;
@@ -55,7 +59,7 @@ bool condition_set(struct target_status *s, enum condition_type t, enum conditio
     return changed;
 }
 
-/* ---- writing ----------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 /* JSON has no word for what is not finite, and the schema takes no null in a list. */
 static bool forecast_known(const struct status_forecast *f)
@@ -150,6 +154,20 @@ static void put_freeze(struct json_writer *w, const struct status_freeze *f)
     json_close(w);
 }
 
+static void put_override(struct json_writer *w, const struct status_override *o)
+{
+    if (o->units < 0) {
+        json_put_null(w, "override");
+        return;
+    }
+    json_open(w, "override");
+    json_put_i64(w, "units", o->units);
+    put_time(w, "until", o->until_us, true);
+    put_text(w, "author", o->author);
+    put_text(w, "reason", o->reason);
+    json_close(w);
+}
+
 static void put_startup(struct json_writer *w, const struct status_startup *s)
 {
     if (s->n <= 0) {
@@ -181,8 +199,8 @@ static void put_conditions(struct json_writer *w, const struct status_condition 
     json_close_array(w);
 }
 
-enum err_code target_status_patch(const struct target_status *s, const char *resource_version, struct buf *out,
-                                  struct err *e)
+enum err_code target_status_patch(const struct target_status *s, const char *resource_version,
+                                  struct buf *out, struct err *e)
 {
     struct json_writer w = json_writer_init(out, 0);
     size_t before = out->n;
@@ -202,23 +220,26 @@ enum err_code target_status_patch(const struct target_status *s, const char *res
     put_intent(&w, &s->intent);
     put_outcome(&w, &s->outcome);
     put_freeze(&w, &s->freeze);
+    put_override(&w, &s->fixed);
     put_startup(&w, &s->startup);
     put_conditions(&w, s->conditions);
     json_close(&w);
     json_close(&w);
     if (out->n - before > STATUS_BYTES_MAX)
-        return err_set(e, ERR_LIMIT, "status of %zu bytes is over %d", out->n - before, STATUS_BYTES_MAX);
+        return err_set(e, ERR_LIMIT, "status of %zu bytes is over %d", out->n - before,
+                       STATUS_BYTES_MAX);
     return buf_check(out, e);
 }
 
-/* ---- reading ----------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 struct reader {
     const struct json_doc *doc;
     struct err *e;
 };
 
-static enum err_code read_forecast(const struct reader *r, const struct json *status, struct status_forecast *f)
+static enum err_code read_forecast(const struct reader *r, const struct json *status,
+                                   struct status_forecast *f)
 {
     const struct json *obj, *points = NULL;
     int i = 0;
@@ -230,7 +251,8 @@ static enum err_code read_forecast(const struct reader *r, const struct json *st
         rc = get_array(r->doc, obj, "points", &points, r->e);
     if (!rc && points && json_count(points) > STATUS_POINTS)
         rc = get_error(r->doc, obj, "points", ERR_LIMIT, "expected at most 3", r->e);
-    for (const struct json *v = rc || !points ? NULL : json_first(points); v; v = json_next(v), i++) {
+    for (const struct json *v = rc || !points ? NULL : json_first(points); v;
+         v = json_next(v), i++) {
         if (!json_is_number(v))
             return get_error(r->doc, obj, "points", ERR_PARSE, "expected numbers", r->e);
         f->points[i] = json_number(v);
@@ -244,7 +266,8 @@ static enum err_code read_forecast(const struct reader *r, const struct json *st
     return rc ? rc : get_flag(r->doc, obj, "usable", &f->usable, r->e);
 }
 
-static enum err_code read_decision(const struct reader *r, const struct json *status, struct status_decision *d)
+static enum err_code read_decision(const struct reader *r, const struct json *status,
+                                   struct status_decision *d)
 {
     const struct json *obj;
     enum err_code rc = get_object(r->doc, status, "lastDecision", &obj, r->e);
@@ -263,7 +286,8 @@ static enum err_code read_decision(const struct reader *r, const struct json *st
     return rc ? rc : get_text(r->doc, obj, "reason", d->reason, sizeof d->reason, r->e);
 }
 
-static enum err_code read_intent(const struct reader *r, const struct json *status, struct status_intent *i)
+static enum err_code read_intent(const struct reader *r, const struct json *status,
+                                 struct status_intent *i)
 {
     const struct json *obj;
     enum err_code rc = get_object(r->doc, status, "intent", &obj, r->e);
@@ -280,7 +304,8 @@ static enum err_code read_intent(const struct reader *r, const struct json *stat
     if (!rc)
         rc = get_text(r->doc, obj, "holder", i->holder, sizeof i->holder, r->e);
     if (!rc)
-        rc = get_text(r->doc, obj, "scaleResourceVersion", i->scale_version, sizeof i->scale_version, r->e);
+        rc = get_text(r->doc, obj, "scaleResourceVersion", i->scale_version,
+                      sizeof i->scale_version, r->e);
     if (!rc)
         rc = get_text(r->doc, obj, "scaleUid", i->scale_uid, sizeof i->scale_uid, r->e);
     if (!rc && (!*i->id || i->from < 0 || i->to < 0))
@@ -288,7 +313,8 @@ static enum err_code read_intent(const struct reader *r, const struct json *stat
     return rc;
 }
 
-static enum err_code read_outcome(const struct reader *r, const struct json *status, struct status_outcome *o)
+static enum err_code read_outcome(const struct reader *r, const struct json *status,
+                                  struct status_outcome *o)
 {
     const struct json *obj;
     int result = o->result, ready = o->ready;
@@ -315,7 +341,8 @@ static enum err_code read_outcome(const struct reader *r, const struct json *sta
     return rc ? rc : get_text(r->doc, obj, "message", o->message, sizeof o->message, r->e);
 }
 
-static enum err_code read_freeze(const struct reader *r, const struct json *status, struct status_freeze *f)
+static enum err_code read_freeze(const struct reader *r, const struct json *status,
+                                 struct status_freeze *f)
 {
     const struct json *obj;
     enum err_code rc = get_object(r->doc, status, "freeze", &obj, r->e);
@@ -328,7 +355,27 @@ static enum err_code read_freeze(const struct reader *r, const struct json *stat
     return rc ? rc : get_text(r->doc, obj, "reason", f->reason, sizeof f->reason, r->e);
 }
 
-static enum err_code read_startup(const struct reader *r, const struct json *status, struct status_startup *s)
+static enum err_code read_override(const struct reader *r, const struct json *status,
+                                   struct status_override *o)
+{
+    const struct json *obj;
+    enum err_code rc = get_object(r->doc, status, "override", &obj, r->e);
+    if (rc || !obj)
+        return rc;
+    rc = get_i32(r->doc, obj, "units", 0, STATUS_UNITS_MAX, &o->units, r->e);
+    if (!rc)
+        rc = get_time(r->doc, obj, "until", &o->until_us, r->e);
+    if (!rc)
+        rc = get_text(r->doc, obj, "author", o->author, sizeof o->author, r->e);
+    if (!rc)
+        rc = get_text(r->doc, obj, "reason", o->reason, sizeof o->reason, r->e);
+    if (!rc && (o->units < 0 || o->until_us <= 0))
+        rc = get_error(r->doc, status, "override", ERR_PARSE, "needs units and until", r->e);
+    return rc;
+}
+
+static enum err_code read_startup(const struct reader *r, const struct json *status,
+                                  struct status_startup *s)
 {
     const struct json *list;
     enum err_code rc = get_array(r->doc, status, "startupSeconds", &list, r->e);
@@ -344,11 +391,13 @@ static enum err_code read_startup(const struct reader *r, const struct json *sta
     return ERR_OK;
 }
 
-static enum err_code read_condition(const struct reader *r, const struct json *obj, struct status_condition *list)
+static enum err_code read_condition(const struct reader *r, const struct json *obj,
+                                    struct status_condition *list)
 {
     char name[STATUS_ID] = "";
     int value = CONDITION_UNKNOWN, t = 0;
-    enum err_code rc = json_is_object(obj) ? ERR_OK : err_set(r->e, ERR_PARSE, "conditions: expected objects");
+    enum err_code rc =
+        json_is_object(obj) ? ERR_OK : err_set(r->e, ERR_PARSE, "conditions: expected objects");
     if (!rc)
         rc = get_text(r->doc, obj, "type", name, sizeof name, r->e);
     while (!rc && t < CONDITIONS && strcmp(name, condition_names[t]) != 0)
@@ -367,7 +416,8 @@ static enum err_code read_condition(const struct reader *r, const struct json *o
     return rc ? rc : get_text(r->doc, obj, "message", c->message, sizeof c->message, r->e);
 }
 
-static enum err_code read_conditions(const struct reader *r, const struct json *status, struct status_condition *c)
+static enum err_code read_conditions(const struct reader *r, const struct json *status,
+                                     struct status_condition *c)
 {
     enum { MOST = 64 };
     const struct json *list;
@@ -381,11 +431,12 @@ static enum err_code read_conditions(const struct reader *r, const struct json *
     return rc;
 }
 
-static enum err_code read_head(const struct reader *r, const struct json *status, struct target_status *s)
+static enum err_code read_head(const struct reader *r, const struct json *status,
+                               struct target_status *s)
 {
     const struct json *safety;
-    enum err_code rc =
-        get_i64(r->doc, status, "observedGeneration", 0, INT64_C(1) << 53, &s->observed_generation, r->e);
+    enum err_code rc = get_i64(r->doc, status, "observedGeneration", 0, INT64_C(1) << 53,
+                               &s->observed_generation, r->e);
     if (!rc)
         rc = get_i32(r->doc, status, "desired", 0, STATUS_UNITS_MAX, &s->desired, r->e);
     if (!rc)
@@ -399,15 +450,16 @@ static enum err_code read_head(const struct reader *r, const struct json *status
     return rc ? rc : safety_status_parse(r->doc, safety, &s->safety, r->e);
 }
 
-enum err_code target_status_parse(const struct json_doc *doc, const struct json *obj, struct target_status *s,
-                                  struct err *e)
+enum err_code target_status_parse(const struct json_doc *doc, const struct json *obj,
+                                  struct target_status *s, struct err *e)
 {
     struct target_status got;
     struct reader r = {doc, e};
     target_status_init(&got);
     enum err_code rc = ERR_OK;
     if (!json_is_null(obj)) {
-        rc = json_is_object(obj) ? read_head(&r, obj, &got) : err_set(e, ERR_PARSE, "status: expected an object");
+        rc = json_is_object(obj) ? read_head(&r, obj, &got)
+                                 : err_set(e, ERR_PARSE, "status: expected an object");
         if (!rc)
             rc = read_forecast(&r, obj, &got.forecast);
         if (!rc)
@@ -419,6 +471,8 @@ enum err_code target_status_parse(const struct json_doc *doc, const struct json 
         if (!rc)
             rc = read_freeze(&r, obj, &got.freeze);
         if (!rc)
+            rc = read_override(&r, obj, &got.fixed);
+        if (!rc)
             rc = read_startup(&r, obj, &got.startup);
         if (!rc)
             rc = read_conditions(&r, obj, got.conditions);
@@ -428,7 +482,7 @@ enum err_code target_status_parse(const struct json_doc *doc, const struct json 
     return rc;
 }
 
-/* ---- when to write ----------------------------------------------------------------------------- */
+/* ---- when to write --------------------------------------------------------------------------- */
 
 /* What must not wait: actions, and what a new leader would otherwise not know. */
 static uint64_t urgent_hash(const struct target_status *s)
@@ -447,6 +501,8 @@ static uint64_t urgent_hash(const struct target_status *s)
     hash_i64(&h, g->breaker_until_us);
     hash_i64(&h, g->reversals);
     hash_i64(&h, s->freeze.on);
+    hash_i64(&h, s->fixed.units);
+    hash_i64(&h, s->fixed.until_us);
     return hash_value(&h);
 }
 
@@ -501,6 +557,8 @@ bool status_gate_due(const struct status_gate *g, const struct target_status *s,
 
 void status_gate_written(struct status_gate *g, const struct target_status *s, int64_t now_us)
 {
-    *g = (struct status_gate){
-        .urgent = urgent_hash(s), .slow = slow_hash(s), .stale = stale_hash(s), .written_us = now_us};
+    *g = (struct status_gate){.urgent = urgent_hash(s),
+                              .slow = slow_hash(s),
+                              .stale = stale_hash(s),
+                              .written_us = now_us};
 }

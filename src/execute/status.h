@@ -1,12 +1,15 @@
-/* status.h - CapacityTarget.status as one plain value: written as a merge patch, read back strictly.
+/* status.h - CapacityTarget.status as one plain value: written as a merge patch, read back
+ * strictly.
  *
- * Everything in it is rewritten by every write (members that are unset become null and vanish), lists as a whole, so the
- * object never holds a mixture of two writers.  Members this version does not know are left alone.
- * The CRD reference is docs/capacitytarget.md; deploy/crd/capacitytargets.yaml holds the same bounds (tested).
+ * Everything in it is rewritten by every write (members that are unset become null and vanish),
+ * lists as a whole, so the object never holds a mixture of two writers. Members this version does
+ * not know are left alone. The CRD reference is docs/capacitytarget.md;
+ * deploy/crd/capacitytargets.yaml holds the same bounds (tested).
  *
- * When to write (status_gate): at once when an action, an intent, a safety timer of an action or a condition's value changed;
- * at most every 30 s when sizes, states or kinds of reason changed; at most every 10 min when only numbers inside reasons or
- * the forecast did; never because the clock moved.  500 idle targets write nothing per round. */
+ * When to write (status_gate): at once when an action, an intent, a safety timer of an action or a
+ * condition's value changed; at most every 30 s when sizes, states or kinds of reason changed; at
+ * most every 10 min when only numbers inside reasons or the forecast did; never because the clock
+ * moved. 500 idle targets write nothing per round. */
 #ifndef EXECUTE_STATUS_H
 #define EXECUTE_STATUS_H
 
@@ -19,11 +22,11 @@
 #include "execute/safety.h"
 
 enum {
-    STATUS_ID = 64,       /* bytes of ids, names of stages and policies, with the NUL */
-    STATUS_NAME = 256,    /* of holders, authors, resourceVersions, uids */
-    STATUS_TEXT = 512,    /* of reasons and messages */
+    STATUS_ID = 64,    /* bytes of ids, names of stages and policies, with the NUL */
+    STATUS_NAME = 256, /* of holders, authors, resourceVersions, uids */
+    STATUS_TEXT = 512, /* of reasons and messages */
     STATUS_POINTS = 3,
-    STATUS_STARTS = 16,   /* measured start-up times kept */
+    STATUS_STARTS = 16,      /* measured start-up times kept */
     STATUS_UNITS_MAX = 4096, /* CAPACITY_UNITS_LIMIT */
     STATUS_BYTES_MAX = 64 << 10,
 };
@@ -99,6 +102,14 @@ struct status_freeze {
     char author[STATUS_NAME], reason[STATUS_TEXT];
 };
 
+/* A size fixed by a person through a replica's endpoint (spec.override is the owner's own way).
+ * units -1: none. */
+struct status_override {
+    int32_t units;
+    int64_t until_us;
+    char author[STATUS_NAME], reason[STATUS_TEXT];
+};
+
 /* Measured start-up times, oldest first (profile/startup.h). */
 struct status_startup {
     int32_t n;
@@ -137,6 +148,7 @@ struct target_status {
     struct status_intent intent;
     struct status_outcome outcome;
     struct status_freeze freeze;
+    struct status_override fixed; /* status.override */
     struct status_startup startup;
     struct status_condition conditions[CONDITIONS];
 };
@@ -144,24 +156,25 @@ struct target_status {
 void target_status_init(struct target_status *s);
 const char *outcome_name(enum outcome_result r);
 const char *condition_name(enum condition_type t);
-/* Sets a condition; its transition time moves only when the value changes.  Reason is CamelCase.  Returns whether the value
- * changed.  Texts are cut at a character's boundary. */
-bool condition_set(struct target_status *s, enum condition_type t, enum condition_value value, const char *reason,
-                   const char *message, int64_t now_us);
+/* Sets a condition; its transition time moves only when the value changes. Reason is CamelCase.
+ * Returns whether the value changed. Texts are cut at a character's boundary. */
+bool condition_set(struct target_status *s, enum condition_type t, enum condition_value value,
+                   const char *reason, const char *message, int64_t now_us);
 
-/* The body of a merge patch of the status subresource, with metadata.resourceVersion as its precondition.
- * Errors: ERR_LIMIT over STATUS_BYTES_MAX. */
-NODISCARD enum err_code target_status_patch(const struct target_status *s, const char *resource_version, struct buf *out,
+/* The body of a merge patch of the status subresource, with metadata.resourceVersion as its
+ * precondition. Errors: ERR_LIMIT over STATUS_BYTES_MAX. */
+NODISCARD enum err_code target_status_patch(const struct target_status *s,
+                                            const char *resource_version, struct buf *out,
                                             struct err *e);
-/* obj: the "status" object, or NULL: a fresh status.  Errors: ERR_PARSE, ERR_RANGE, ERR_LIMIT with the path of what
- * is wrong; s is then untouched. */
-NODISCARD enum err_code target_status_parse(const struct json_doc *doc, const struct json *obj, struct target_status *s,
-                                            struct err *e);
+/* obj: the "status" object, or NULL: a fresh status. Errors: ERR_PARSE, ERR_RANGE, ERR_LIMIT with
+ * the path of what is wrong; s is then untouched. */
+NODISCARD enum err_code target_status_parse(const struct json_doc *doc, const struct json *obj,
+                                            struct target_status *s, struct err *e);
 
 /* Remembers what was last written. */
 struct status_gate {
     uint64_t urgent, slow, stale; /* hashes */
-    int64_t written_us;              /* the caller's clock; SAFETY_NEVER: never */
+    int64_t written_us;           /* the caller's clock; SAFETY_NEVER: never */
 };
 enum { STATUS_PERIOD_S = 30, STATUS_STALE_S = 600 };
 void status_gate_init(struct status_gate *g);

@@ -30,18 +30,15 @@ const struct profile_row *profile_row(enum profile_field f)
 const char *profile_source_name(enum profile_source s)
 {
     static const char *const names[PROFILE_SOURCES] = {
-        [PROFILE_UNSET] = "not stated",
-        [PROFILE_DEFAULTS] = "defaults",
-        [PROFILE_HISTORY] = "history",
-        [PROFILE_TEMPLATE] = "pod template",
-        [PROFILE_WORKLOAD] = "workload",
-        [PROFILE_CONFIG] = "configuration",
+        [PROFILE_UNSET] = "not stated",    [PROFILE_DEFAULTS] = "defaults",
+        [PROFILE_HISTORY] = "history",     [PROFILE_TEMPLATE] = "pod template",
+        [PROFILE_WORKLOAD] = "workload",   [PROFILE_CONFIG] = "configuration",
         [PROFILE_SPEC] = "CapacityTarget",
     };
     return names[s];
 }
 
-/* ---- faults ------------------------------------------------------------------------------------ */
+/* ---- faults ---------------------------------------------------------------------------------- */
 
 void profile_faults_init(struct profile_faults *f)
 {
@@ -65,7 +62,8 @@ void profile_fault(struct profile_faults *f, const char *fmt, ...)
         f->used += gap + n;
         f->n_shown++;
     } else {
-        (void)snprintf(f->text + f->used, sizeof f->text - f->used, "; and %d more", f->n - f->n_shown);
+        (void)snprintf(f->text + f->used, sizeof f->text - f->used, "; and %d more",
+                       f->n - f->n_shown);
     }
 }
 
@@ -81,7 +79,7 @@ void profile_show(const char *text, char out[PROFILE_SHOWN])
     (void)snprintf(out, PROFILE_SHOWN, "\"%s%s\"", shown, cut ? "..." : "");
 }
 
-/* ---- values ------------------------------------------------------------------------------------ */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 bool profile_value_ok(const struct profile_row *r, const struct profile_value *v)
 {
@@ -94,7 +92,8 @@ bool profile_value_ok(const struct profile_row *r, const struct profile_value *v
     case PROFILE_TEXT:
         return (double)v->n >= r->min && (double)v->n <= r->max && utf8_is_plain(v->text, v->n);
     case PROFILE_DURATION:
-        return (double)v->i >= r->min * (double)US_PER_S && (double)v->i <= r->max * (double)US_PER_S;
+        return (double)v->i >= r->min * (double)US_PER_S &&
+               (double)v->i <= r->max * (double)US_PER_S;
     case PROFILE_FLAG:
     case PROFILE_TIME:
         break;
@@ -164,7 +163,7 @@ void profile_store(struct profile *p, enum profile_source source, enum profile_f
     }
 }
 
-/* ---- a layer ----------------------------------------------------------------------------------- */
+/* ---- a layer --------------------------------------------------------------------------------- */
 
 void profile_init(struct profile *p)
 {
@@ -188,18 +187,19 @@ void profile_defaults(struct profile *p)
         enum profile_field f;
         struct profile_value v;
     } table[] = {
-        {PROFILE_F_MANAGED, {.flag = false}},      {PROFILE_F_PAUSED, {.flag = false}},
-        {PROFILE_F_CLASS, {.i = CLASS_P0}},        {PROFILE_F_UNITS_MIN, {.i = 1}},
-        {PROFILE_F_UNITS_MIN_SAFE, {.i = 0}},      {PROFILE_F_SLO_VIOLATION, {.num = 0.01}},
-        {PROFILE_F_WEIGHT_LATENCY, {.num = 1}},    {PROFILE_F_WEIGHT_COST, {.num = 1}},
+        {PROFILE_F_MANAGED, {.flag = false}},   {PROFILE_F_PAUSED, {.flag = false}},
+        {PROFILE_F_CLASS, {.i = CLASS_P0}},     {PROFILE_F_UNITS_MIN, {.i = 1}},
+        {PROFILE_F_UNITS_MIN_SAFE, {.i = 0}},   {PROFILE_F_SLO_VIOLATION, {.num = 0.01}},
+        {PROFILE_F_WEIGHT_LATENCY, {.num = 1}}, {PROFILE_F_WEIGHT_COST, {.num = 1}},
     };
     profile_init(p);
     for (size_t i = 0; i < ARRAY_LEN(table); i++)
         profile_store(p, PROFILE_DEFAULTS, table[i].f, &table[i].v);
 }
 
-static void set(struct profile *p, enum profile_source source, enum profile_field f, const struct profile_value *v,
-                const char *shown, const char *object, struct profile_faults *faults)
+static void set(struct profile *p, enum profile_source source, enum profile_field f,
+                const struct profile_value *v, const char *shown, const char *object,
+                struct profile_faults *faults)
 {
     char expected[96];
     if (profile_value_ok(&rows[f], v)) {
@@ -215,7 +215,8 @@ void profile_set_int(struct profile *p, enum profile_source source, enum profile
 {
     char shown[32];
     enum profile_kind k = rows[f].kind;
-    ASSERT(k == PROFILE_INT || k == PROFILE_CLASS || k == PROFILE_DURATION || k == PROFILE_TIME || k == PROFILE_FLAG);
+    ASSERT(k == PROFILE_INT || k == PROFILE_CLASS || k == PROFILE_DURATION || k == PROFILE_TIME ||
+           k == PROFILE_FLAG);
     if (k == PROFILE_DURATION)
         (void)snprintf(shown, sizeof shown, "%g s", (double)v / (double)US_PER_S);
     else
@@ -232,8 +233,8 @@ void profile_set_num(struct profile *p, enum profile_source source, enum profile
     set(p, source, f, &(struct profile_value){.num = v}, shown, object, faults);
 }
 
-void profile_set_text(struct profile *p, enum profile_source source, enum profile_field f, const char *v,
-                      const char *object, struct profile_faults *faults)
+void profile_set_text(struct profile *p, enum profile_source source, enum profile_field f,
+                      const char *v, const char *object, struct profile_faults *faults)
 {
     char shown[PROFILE_SHOWN];
     ASSERT(rows[f].kind == PROFILE_TEXT);
@@ -241,11 +242,13 @@ void profile_set_text(struct profile *p, enum profile_source source, enum profil
     set(p, source, f, &(struct profile_value){.text = v, .n = strlen(v)}, shown, object, faults);
 }
 
-void profile_set_curve(struct profile *p, enum profile_source source, const struct latency_point *point, int n,
-                       const char *object, struct profile_faults *faults)
+void profile_set_curve(struct profile *p, enum profile_source source,
+                       const struct latency_point *point, int n, const char *object,
+                       struct profile_faults *faults)
 {
     if (n < 2 || n > PROFILE_CURVE_MAX) {
-        profile_fault(faults, "%s: latency curve: %d points, expected 2 to %d", object, n, PROFILE_CURVE_MAX);
+        profile_fault(faults, "%s: latency curve: %d points, expected 2 to %d", object, n,
+                      PROFILE_CURVE_MAX);
         return;
     }
     struct latency_point *copy = mem_zero((size_t)n, sizeof *copy);

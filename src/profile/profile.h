@@ -1,14 +1,16 @@
-/* profile.h - what is known of one workload: who it is, what its owner promises and what a unit costs.
+/* profile.h - what is known of one workload: who it is, what its owner promises and what a unit
+ * costs.
  *
- * A profile is merged from layers, lowest first: defaults of the configuration, what history measured, labels and annotations
- * `sluice.dev/...` of the pod template, then of the workload, a target named in the configuration, the CapacityTarget's
- * spec.  A layer states some fields; the highest layer that states one wins, except `paused`, where any layer that says so
- * pauses.  `profile.source` tells where each value came from.
+ * A profile is merged from layers, lowest first: defaults of the configuration, what history
+ * measured, labels and annotations `sluice.dev/...` of the pod template, then of the workload, a
+ * target named in the configuration, the CapacityTarget's spec. A layer states some fields; the
+ * highest layer that states one wins, except `paused`, where any layer that says so pauses.
+ * `profile.source` tells where each value came from.
  *
- * Nothing is guessed: a value that cannot be used is a fault in words ("Deployment shop/api: annotation
- * sluice.dev/min-safe: \"three\" is not a whole number from 0 to 4096") and makes the target inactive, also where a higher layer
- * would have covered it.  A key under sluice.dev/ that nobody knows is one too: it is misspelt, or meant for
- * a newer version.
+ * Nothing is guessed: a value that cannot be used is a fault in words ("Deployment shop/api:
+ * annotation sluice.dev/min-safe: \"three\" is not a whole number from 0 to 4096") and makes the
+ * target inactive, also where a higher layer would have covered it. A key under sluice.dev/ that
+ * nobody knows is one too: it is misspelt, or meant for a newer version.
  *
  * Text is owned by the profile (profile_fini); reading is thread-safe. */
 #ifndef PROFILE_PROFILE_H
@@ -37,8 +39,9 @@ enum profile_source {
 };
 const char *profile_source_name(enum profile_source s);
 
-/* Kinds of value.  INT: int32_t; NUM: double; TEXT: char *; FLAG: bool; CLASS: enum task_class as int32_t; DURATION: int64_t us, written
- * in seconds (spec) or with a unit (annotation: "90s"); TIME: int64_t us, RFC 3339. */
+/* Kinds of value. INT: int32_t; NUM: double; TEXT: char *; FLAG: bool; CLASS: enum task_class as
+ * int32_t; DURATION: int64_t us, written in seconds (spec) or with a unit (annotation: "90s");
+ * TIME: int64_t us, RFC 3339. */
 enum profile_kind {
     PROFILE_INT,
     PROFILE_NUM,
@@ -49,8 +52,8 @@ enum profile_kind {
     PROFILE_TIME
 };
 
-/* X(id, member, kind, key in the spec, key under sluice.dev/, min, max, what).  NULL: not stated there.  For text
- * `max` is its length in bytes; for durations both are seconds. */
+/* X(id, member, kind, key in the spec, key under sluice.dev/, min, max, what). NULL: not stated
+ * there. For text `max` is its length in bytes; for durations both are seconds. */
 /* clang-format off */
 #define PROFILE_FIELD_LIST(X)                                                                                          \
     X(MANAGED, managed, FLAG, NULL, "managed", 0, 1, "sluice may size it")                                             \
@@ -122,8 +125,9 @@ struct profile {
 };
 
 void profile_init(struct profile *p); /* states nothing */
-/* The lowest layer: class P0 (served first, never preempted), at least one unit, violations 0.01, weights 1, not managed, no
- * latency target and no price.  The configuration's defaults are set on top of it. */
+/* The lowest layer: class P0 (served first, never preempted), at least one unit, violations 0.01,
+ * weights 1, not managed, no latency target and no price. The configuration's defaults are set on
+ * top of it. */
 void profile_defaults(struct profile *p);
 void profile_fini(struct profile *p);
 
@@ -137,46 +141,52 @@ struct profile_faults {
 void profile_faults_init(struct profile_faults *f);
 void profile_fault(struct profile_faults *f, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
-/* Every known `sluice.dev/` key of one object into the layer p.  A key that is both label and annotation must say the
- * same.  `object` names it in faults: "Deployment shop/api". */
-void profile_read_labels(struct profile *p, enum profile_source source, const char *object, const struct kube_label *labels,
-                         size_t n_labels, const struct kube_label *annotations, size_t n_annotations,
+/* Every known `sluice.dev/` key of one object into the layer p. A key that is both label and
+ * annotation must say the same. `object` names it in faults: "Deployment shop/api". */
+void profile_read_labels(struct profile *p, enum profile_source source, const char *object,
+                         const struct kube_label *labels, size_t n_labels,
+                         const struct kube_label *annotations, size_t n_annotations,
                          struct profile_faults *faults);
 /* The same from an object's "metadata"; NULL states nothing. */
-void profile_read_metadata(struct profile *p, enum profile_source source, const char *object, const struct json *metadata,
-                           struct profile_faults *faults);
+void profile_read_metadata(struct profile *p, enum profile_source source, const char *object,
+                           const struct json *metadata, struct profile_faults *faults);
 /* A pod template (spec.template): its metadata, and the GPUs its containers ask for. */
-void profile_read_template(struct profile *p, const char *object, const struct json *template_, struct profile_faults *faults);
+void profile_read_template(struct profile *p, const char *object, const struct json *template_,
+                           struct profile_faults *faults);
 
-/* The spec of a CapacityTarget into layer p and the identity of its target (api_version, kind, name).  Keys it does not know are
- * faults.  `object`: "CapacityTarget shop/api". */
-void profile_read_spec(struct profile *p, const char *object, const struct json *spec, struct profile_id *id,
-                       struct profile_faults *faults);
+/* The spec of a CapacityTarget into layer p and the identity of its target (api_version, kind,
+ * name). Keys it does not know are faults. `object`: "CapacityTarget shop/api". */
+void profile_read_spec(struct profile *p, const char *object, const struct json *spec,
+                       struct profile_id *id, struct profile_faults *faults);
 
-/* A layer's single values, for defaults, history and the configuration.  ASSERTs that the field is of that kind; a value
- * out of range is a fault named `object`. */
-void profile_set_int(struct profile *p, enum profile_source source, enum profile_field f, int64_t v, const char *object,
-                     struct profile_faults *faults);
-void profile_set_num(struct profile *p, enum profile_source source, enum profile_field f, double v, const char *object,
-                     struct profile_faults *faults);
-void profile_set_text(struct profile *p, enum profile_source source, enum profile_field f, const char *v,
-                      const char *object, struct profile_faults *faults);
+/* A layer's single values, for defaults, history and the configuration. ASSERTs that the field is
+ * of that kind; a value out of range is a fault named `object`. */
+void profile_set_int(struct profile *p, enum profile_source source, enum profile_field f, int64_t v,
+                     const char *object, struct profile_faults *faults);
+void profile_set_num(struct profile *p, enum profile_source source, enum profile_field f, double v,
+                     const char *object, struct profile_faults *faults);
+void profile_set_text(struct profile *p, enum profile_source source, enum profile_field f,
+                      const char *v, const char *object, struct profile_faults *faults);
 
 /* A measured latency curve: n points, loads ascending. */
-void profile_set_curve(struct profile *p, enum profile_source source, const struct latency_point *point, int n,
-                       const char *object, struct profile_faults *faults);
+void profile_set_curve(struct profile *p, enum profile_source source,
+                       const struct latency_point *point, int n, const char *object,
+                       struct profile_faults *faults);
 
-/* Pure: layers lowest first into out (init'd here; release with profile_fini).  Then the rules over several fields and
- * what must be stated: max units, latency target, a latency model (curve, or service time and slots; the higher layer's), GPUs
- * and a price.  Faults are added to those of the layers: with any, the target must not be acted on. */
-void profile_merge(const struct profile *const *layers, size_t n, const char *object, struct profile *out,
-                   struct profile_faults *faults);
+/* Pure: layers lowest first into out (init'd here; release with profile_fini). Then the rules over
+ * several fields and what must be stated: max units, latency target, a latency model (curve, or
+ * service time and slots; the higher layer's), GPUs and a price. Faults are added to those of the
+ * layers: with any, the target must not be acted on. */
+void profile_merge(const struct profile *const *layers, size_t n, const char *object,
+                   struct profile *out, struct profile_faults *faults);
 
-/* Fills a spec for the decision; s->latency is made by the caller, s->step_us stays.  start_us: the stated start-up time, else
- * `measured_s` when finite, else default_start_us. */
-void profile_spec(const struct profile *p, double measured_s, int64_t default_start_us, struct capacity_spec *s);
+/* Fills a spec for the decision; s->latency is made by the caller, s->step_us stays. start_us: the
+ * stated start-up time, else `measured_s` when finite, else default_start_us. */
+void profile_spec(const struct profile *p, double measured_s, int64_t default_start_us,
+                  struct capacity_spec *s);
 /* Builds the latency model.  Errors: those of latency_from_*; release with latency_fini. */
-NODISCARD enum err_code profile_latency(const struct profile *p, struct latency_model *out, struct err *e);
+NODISCARD enum err_code profile_latency(const struct profile *p, struct latency_model *out,
+                                        struct err *e);
 
 /* May a checkpointed task be stopped: periodic, newest save younger than two hours (DESIGN 5). */
 bool profile_checkpoint_recent(const struct profile *p, int64_t now_us);

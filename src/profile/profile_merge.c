@@ -1,4 +1,5 @@
-/* profile_merge.c - layers into one profile, the rules over several fields, and what a decision needs of it. */
+/* profile_merge.c - layers into one profile, the rules over several fields, and what a decision
+ * needs of it. */
 #include <math.h>
 #include <string.h>
 
@@ -6,7 +7,7 @@
 #include "base/mem.h"
 #include "profile/profile_priv.h"
 
-/* ---- layers ------------------------------------------------------------------------------------ */
+/* ---- layers ---------------------------------------------------------------------------------- */
 
 static void copy_field(struct profile *out, const struct profile *layer, enum profile_field f)
 {
@@ -58,7 +59,7 @@ static void copy_layer(struct profile *out, const struct profile *layer)
     }
 }
 
-/* ---- rules ------------------------------------------------------------------------------------- */
+/* ---- rules ----------------------------------------------------------------------------------- */
 
 static bool stated(const struct profile *p, enum profile_field f)
 {
@@ -75,21 +76,26 @@ static void check_units(const struct profile *p, const char *object, struct prof
     if (!stated(p, PROFILE_F_UNITS_MAX))
         return;
     if (p->units_min > p->units_max)
-        profile_fault(faults, "%s: minUnits %d (%s) is above maxUnits %d (%s)", object, p->units_min,
-                      profile_source_name((enum profile_source)p->source[PROFILE_F_UNITS_MIN]), p->units_max,
-                      profile_source_name((enum profile_source)p->source[PROFILE_F_UNITS_MAX]));
+        profile_fault(
+            faults, "%s: minUnits %d (%s) is above maxUnits %d (%s)", object, p->units_min,
+            profile_source_name((enum profile_source)p->source[PROFILE_F_UNITS_MIN]), p->units_max,
+            profile_source_name((enum profile_source)p->source[PROFILE_F_UNITS_MAX]));
     if (p->units_min_safe > p->units_max)
-        profile_fault(faults, "%s: minSafeUnits %d (%s) is above maxUnits %d (%s)", object, p->units_min_safe,
-                      profile_source_name((enum profile_source)p->source[PROFILE_F_UNITS_MIN_SAFE]), p->units_max,
-                      profile_source_name((enum profile_source)p->source[PROFILE_F_UNITS_MAX]));
+        profile_fault(
+            faults, "%s: minSafeUnits %d (%s) is above maxUnits %d (%s)", object, p->units_min_safe,
+            profile_source_name((enum profile_source)p->source[PROFILE_F_UNITS_MIN_SAFE]),
+            p->units_max, profile_source_name((enum profile_source)p->source[PROFILE_F_UNITS_MAX]));
     if (stated(p, PROFILE_F_OVERRIDE_UNITS) && p->override_units > p->units_max)
-        profile_fault(faults, "%s: override.units %d is above maxUnits %d", object, p->override_units, p->units_max);
+        profile_fault(faults, "%s: override.units %d is above maxUnits %d", object,
+                      p->override_units, p->units_max);
 }
 
-static void check_override(const struct profile *p, const char *object, struct profile_faults *faults)
+static void check_override(const struct profile *p, const char *object,
+                           struct profile_faults *faults)
 {
     bool units = stated(p, PROFILE_F_OVERRIDE_UNITS), until = stated(p, PROFILE_F_OVERRIDE_UNTIL);
-    bool author = stated(p, PROFILE_F_OVERRIDE_AUTHOR), reason = stated(p, PROFILE_F_OVERRIDE_REASON);
+    bool author = stated(p, PROFILE_F_OVERRIDE_AUTHOR),
+         reason = stated(p, PROFILE_F_OVERRIDE_REASON);
     if ((units || until || author || reason) && !(units && until && author))
         profile_fault(faults, "%s: override: needs units, until and author", object);
 }
@@ -98,9 +104,11 @@ static void check_override(const struct profile *p, const char *object, struct p
 static void check_latency(struct profile *p, const char *object, struct profile_faults *faults)
 {
     int service = p->source[PROFILE_F_SERVICE], slots = p->source[PROFILE_F_SLOTS];
-    int erlang = service > slots ? service : slots, curve = p->curve ? p->curve_source : PROFILE_UNSET;
+    int erlang = service > slots ? service : slots,
+        curve = p->curve ? p->curve_source : PROFILE_UNSET;
     if (curve && curve == erlang) {
-        profile_fault(faults, "%s: latency: a curve, or a service time with slots, not both", object);
+        profile_fault(faults, "%s: latency: a curve, or a service time with slots, not both",
+                      object);
     } else if (curve > erlang) {
         unstate(p, PROFILE_F_SERVICE);
         unstate(p, PROFILE_F_SLOTS);
@@ -112,13 +120,17 @@ static void check_latency(struct profile *p, const char *object, struct profile_
         if (!service || !slots)
             profile_fault(faults, "%s: latency: needs both serviceMilliseconds and slots", object);
         if (stated(p, PROFILE_F_UNIT_QPS) && p->source[PROFILE_F_UNIT_QPS] >= erlang)
-            profile_fault(faults, "%s: latency.unitQps: belongs to a curve, not to a service time", object);
+            profile_fault(faults, "%s: latency.unitQps: belongs to a curve, not to a service time",
+                          object);
     } else {
-        profile_fault(faults, "%s: latency: not stated; give a curve, or serviceMilliseconds and slots", object);
+        profile_fault(faults,
+                      "%s: latency: not stated; give a curve, or serviceMilliseconds and slots",
+                      object);
     }
 }
 
-/* Tries the model that would be built, so that a load test gone wrong is a fault here and not an error later. */
+/* Tries the model that would be built, so that a load test gone wrong is a fault here and not an
+ * error later. */
 static void check_model(const struct profile *p, const char *object, struct profile_faults *faults)
 {
     struct latency_model m = {0};
@@ -149,8 +161,8 @@ static void check_stated(const struct profile *p, const char *object, struct pro
             profile_fault(faults, "%s: %s: not stated", object, needed[i].words);
 }
 
-void profile_merge(const struct profile *const *layers, size_t n, const char *object, struct profile *out,
-                   struct profile_faults *faults)
+void profile_merge(const struct profile *const *layers, size_t n, const char *object,
+                   struct profile *out, struct profile_faults *faults)
 {
     profile_init(out);
     for (size_t i = 0; i < n; i++)
@@ -162,9 +174,10 @@ void profile_merge(const struct profile *const *layers, size_t n, const char *ob
     check_model(out, object, faults);
 }
 
-/* ---- for the decision -------------------------------------------------------------------------- */
+/* ---- for the decision ------------------------------------------------------------------------ */
 
-void profile_spec(const struct profile *p, double measured_s, int64_t default_start_us, struct capacity_spec *s)
+void profile_spec(const struct profile *p, double measured_s, int64_t default_start_us,
+                  struct capacity_spec *s)
 {
     s->units_min = p->units_min;
     s->units_max = p->units_max;
@@ -177,14 +190,16 @@ void profile_spec(const struct profile *p, double measured_s, int64_t default_st
     if (stated(p, PROFILE_F_START))
         s->start_us = p->start_us;
     else
-        s->start_us = isfinite(measured_s) ? (int64_t)(measured_s * (double)US_PER_S) : default_start_us;
+        s->start_us =
+            isfinite(measured_s) ? (int64_t)(measured_s * (double)US_PER_S) : default_start_us;
 }
 
 enum err_code profile_latency(const struct profile *p, struct latency_model *out, struct err *e)
 {
     if (!p->curve)
         return latency_from_erlang(p->service_ms, p->slots, p->units_max, p->slo_p99_ms, out, e);
-    double full = stated(p, PROFILE_F_UNIT_QPS) ? p->unit_qps : p->curve[p->n_curve - 1].load_per_unit;
+    double full =
+        stated(p, PROFILE_F_UNIT_QPS) ? p->unit_qps : p->curve[p->n_curve - 1].load_per_unit;
     return latency_from_curve(p->curve, p->n_curve, full, p->units_max, p->slo_p99_ms, out, e);
 }
 

@@ -1,7 +1,8 @@
 /* profile_read.c - labels, annotations, pod templates and specs into layers.
  *
- * Both readers end in the same table row: text and JSON are two ways to write the row's kind.  A key is looked up in
- * the table, in the list of keys that belong to single tasks, or it is a fault with the nearest known key. */
+ * Both readers end in the same table row: text and JSON are two ways to write the row's kind. A key
+ * is looked up in the table, in the list of keys that belong to single tasks, or it is a fault with
+ * the nearest known key. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,11 +20,11 @@
 #define PREFIX "sluice.dev/"
 
 /* Keys of pods and workflow tasks, for placement and the queue. */
-static const char *const task_keys[] = {"deadline",   "start-within",  "runtime-estimate", "workflow",
-                                        "task",       "depends-on",    "node-override",    "placement",
-                                        "dependencies"};
+static const char *const task_keys[] = {"deadline",      "start-within", "runtime-estimate",
+                                        "workflow",      "task",         "depends-on",
+                                        "node-override", "placement",    "dependencies"};
 
-/* ---- text -------------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 static bool class_from_text(const char *s, size_t n, int64_t *out)
 {
@@ -62,7 +63,7 @@ static bool value_from_text(const struct profile_row *r, const char *s, struct p
     return true;
 }
 
-/* ---- labels and annotations -------------------------------------------------------------------- */
+/* ---- labels and annotations ------------------------------------------------------------------ */
 
 struct meta_reader {
     struct profile *p;
@@ -104,8 +105,8 @@ static void unknown_key(struct meta_reader *m, const char *what, const char *key
     const char *near = opt_nearest(key, meta_key, NULL);
     char shown[PROFILE_SHOWN];
     profile_show(key - strlen(PREFIX), shown);
-    profile_fault(m->faults, "%s: %s: unknown key %s%s%s%s", m->object, what, shown, near ? ", did you mean " PREFIX : "",
-                  near ? near : "", near ? "?" : "");
+    profile_fault(m->faults, "%s: %s: unknown key %s%s%s%s", m->object, what, shown,
+                  near ? ", did you mean " PREFIX : "", near ? near : "", near ? "?" : "");
 }
 
 static void meta_pair(struct meta_reader *m, bool label, const char *key, const char *value)
@@ -125,11 +126,12 @@ static void meta_pair(struct meta_reader *m, bool label, const char *key, const 
     char shown[PROFILE_SHOWN], expected[96];
     profile_show(value, shown);
     if (!label && m->said[f] && strcmp(m->said[f], value) != 0) {
-        profile_fault(m->faults, "%s: label and annotation " PREFIX "%s differ: \"%.63s\" and %s", m->object, key,
-                      m->said[f], shown);
+        profile_fault(m->faults, "%s: label and annotation " PREFIX "%s differ: \"%.63s\" and %s",
+                      m->object, key, m->said[f], shown);
     } else if (!value_from_text(r, value, &v) || !profile_value_ok(r, &v)) {
         profile_expects(r, expected);
-        profile_fault(m->faults, "%s: %s " PREFIX "%s: %s is not %s", m->object, what, key, shown, expected);
+        profile_fault(m->faults, "%s: %s " PREFIX "%s: %s is not %s", m->object, what, key, shown,
+                      expected);
     } else {
         profile_store(m->p, m->source, (enum profile_field)f, &v);
         if (label)
@@ -138,8 +140,9 @@ static void meta_pair(struct meta_reader *m, bool label, const char *key, const 
 }
 
 void profile_read_labels(struct profile *p, enum profile_source source, const char *object,
-                         const struct kube_label *labels, size_t n_labels, const struct kube_label *annotations,
-                         size_t n_annotations, struct profile_faults *faults)
+                         const struct kube_label *labels, size_t n_labels,
+                         const struct kube_label *annotations, size_t n_annotations,
+                         struct profile_faults *faults)
 {
     struct meta_reader m = {.p = p, .source = source, .object = object, .faults = faults};
     for (size_t i = 0; i < n_labels; i++)
@@ -155,11 +158,13 @@ static void meta_members(struct meta_reader *m, const struct json *metadata, con
         profile_fault(m->faults, "%s: metadata.%s: expected an object", m->object, list);
         return;
     }
-    for (const struct json *v = json_is_null(pairs) ? NULL : json_first(pairs); v; v = json_next(v)) {
+    for (const struct json *v = json_is_null(pairs) ? NULL : json_first(pairs); v;
+         v = json_next(v)) {
         if (json_is_string(v))
             meta_pair(m, list[0] == 'l', json_key(v), json_text(v));
         else
-            profile_fault(m->faults, "%s: metadata.%s.%.63s: expected a string", m->object, list, json_key(v));
+            profile_fault(m->faults, "%s: metadata.%s.%.63s: expected a string", m->object, list,
+                          json_key(v));
     }
 }
 
@@ -177,13 +182,15 @@ void profile_read_metadata(struct profile *p, enum profile_source source, const 
     meta_members(&m, metadata, "annotations");
 }
 
-/* ---- the pod template -------------------------------------------------------------------------- */
+/* ---- the pod template ------------------------------------------------------------------------ */
 
-/* GPUs of one container: extended resources cannot differ between request and limit, the limit is always there. */
+/* GPUs of one container: extended resources cannot differ between request and limit, the limit is
+ * always there. */
 static bool container_gpus(const struct json *container, int64_t *gpus)
 {
     const struct json *limits = json_find(json_find(container, "resources"), "limits");
-    for (const struct json *v = json_is_object(limits) ? json_first(limits) : NULL; v; v = json_next(v)) {
+    for (const struct json *v = json_is_object(limits) ? json_first(limits) : NULL; v;
+         v = json_next(v)) {
         int64_t n;
         char number[NUM_TEXT];
         const char *text = json_is_number(v) ? num_format(json_number(v), number) : json_text(v);
@@ -204,9 +211,12 @@ void profile_read_template(struct profile *p, const char *object, const struct j
     profile_read_metadata(p, PROFILE_TEMPLATE, object, json_find(template_, "metadata"), faults);
     const struct json *containers = json_find(json_find(template_, "spec"), "containers");
     int64_t gpus = 0;
-    for (const struct json *c = json_is_array(containers) ? json_first(containers) : NULL; c; c = json_next(c)) {
+    for (const struct json *c = json_is_array(containers) ? json_first(containers) : NULL; c;
+         c = json_next(c)) {
         if (!container_gpus(c, &gpus)) {
-            profile_fault(faults, "%s: spec.template.spec.containers: a GPU limit is not a whole number", object);
+            profile_fault(faults,
+                          "%s: spec.template.spec.containers: a GPU limit is not a whole number",
+                          object);
             return;
         }
     }
@@ -214,7 +224,7 @@ void profile_read_template(struct profile *p, const char *object, const struct j
         profile_set_int(p, PROFILE_TEMPLATE, PROFILE_F_GPUS, gpus, object, faults);
 }
 
-/* ---- the spec ---------------------------------------------------------------------------------- */
+/* ---- the spec -------------------------------------------------------------------------------- */
 
 struct spec_reader {
     struct profile *p;
@@ -235,11 +245,12 @@ static bool whole(const struct json *v, int64_t *out)
 /* The document is only needed for messages, and the type is known to be right. */
 static bool flag_from_json(const struct json *parent, const char *key, bool *out)
 {
-    return json_is_bool(json_find(parent, key)) && json_get_bool(NULL, parent, key, out, NULL) == ERR_OK;
+    return json_is_bool(json_find(parent, key)) &&
+           json_get_bool(NULL, parent, key, out, NULL) == ERR_OK;
 }
 
-static bool value_from_json(const struct profile_row *r, const struct json *parent, const struct json *json,
-                            struct profile_value *v)
+static bool value_from_json(const struct profile_row *r, const struct json *parent,
+                            const struct json *json, struct profile_value *v)
 {
     const char *s = json_text(json);
     *v = (struct profile_value){.text = s, .n = s ? strlen(s) : 0, .num = json_number(json)};
@@ -303,11 +314,12 @@ static void spec_unknown(struct spec_reader *s, const char *path)
     const char *near = opt_nearest(path, spec_key, NULL);
     char shown[PROFILE_SHOWN];
     profile_show(path, shown);
-    profile_fault(s->faults, "%s: spec: unknown key %s%s%s%s", s->object, shown, near ? ", did you mean " : "",
-                  near ? near : "", near ? "?" : "");
+    profile_fault(s->faults, "%s: spec: unknown key %s%s%s%s", s->object, shown,
+                  near ? ", did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
-static void spec_value(struct spec_reader *s, const char *path, const struct json *parent, const struct json *json)
+static void spec_value(struct spec_reader *s, const char *path, const struct json *parent,
+                       const struct json *json)
 {
     int f = field_of_spec(path);
     if (f < 0) {
@@ -348,14 +360,15 @@ static void spec_curve(struct spec_reader *s, const struct json *list)
     struct latency_point point[PROFILE_CURVE_MAX];
     int n = 0;
     if (!json_is_array(list) || json_count(list) > PROFILE_CURVE_MAX) {
-        profile_fault(s->faults, "%s: spec.latency.curve: expected a list of 2 to %d points", s->object,
-                      PROFILE_CURVE_MAX);
+        profile_fault(s->faults, "%s: spec.latency.curve: expected a list of 2 to %d points",
+                      s->object, PROFILE_CURVE_MAX);
         return;
     }
     for (const struct json *v = json_first(list); v; v = json_next(v), n++) {
         if (!curve_point(v, &point[n])) {
             profile_fault(s->faults,
-                          "%s: spec.latency.curve[%d]: expected loadPerUnit, p50Milliseconds and p99Milliseconds "
+                          "%s: spec.latency.curve[%d]: expected loadPerUnit, p50Milliseconds and "
+                          "p99Milliseconds "
                           "from 0 to 1e+09 and nothing else",
                           s->object, n);
             return;
@@ -380,11 +393,11 @@ static void spec_query(struct spec_reader *s, const struct json *v)
     char shown[PROFILE_SHOWN];
     profile_show(json_key(v), shown);
     if (f < 0) {
-        profile_fault(s->faults, "%s: spec.queries: %s is no measured field%s%s%s", s->object, shown,
-                      near ? ", did you mean " : "", near ? near : "", near ? "?" : "");
+        profile_fault(s->faults, "%s: spec.queries: %s is no measured field%s%s%s", s->object,
+                      shown, near ? ", did you mean " : "", near ? near : "", near ? "?" : "");
     } else if (n == 0 || n > PROFILE_QUERY_BYTES) {
-        profile_fault(s->faults, "%s: spec.queries.%s: expected PromQL of 1 to %d bytes", s->object, json_key(v),
-                      PROFILE_QUERY_BYTES);
+        profile_fault(s->faults, "%s: spec.queries.%s: expected PromQL of 1 to %d bytes", s->object,
+                      json_key(v), PROFILE_QUERY_BYTES);
     } else {
         mem_free(s->p->query[f]);
         s->p->query[f] = mem_strdup(text);
@@ -401,12 +414,14 @@ static void spec_queries(struct spec_reader *s, const struct json *v)
         spec_query(s, q);
 }
 
-/* Copies a string member of the reference; Kubernetes names are ASCII without blanks or slashes (but "apps/v1"). */
+/* Copies a string member of the reference; Kubernetes names are ASCII without blanks or slashes
+ * (but "apps/v1"). */
 static bool ref_text(const struct json *ref, const char *key, char *out, size_t size)
 {
     const char *text = json_text(json_find(ref, key));
     size_t n = text ? strlen(text) : 0;
-    if (n == 0 || n >= size || strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-./:") != n)
+    if (n == 0 || n >= size ||
+        strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-./:") != n)
         return false;
     memcpy(out, text, n + 1);
     return true;
@@ -416,11 +431,12 @@ static void spec_ref(struct spec_reader *s, const struct json *ref)
 {
     struct profile_id *id = s->id;
     if (!ref_text(ref, "apiVersion", id->api_version, sizeof id->api_version) ||
-        !ref_text(ref, "kind", id->kind, sizeof id->kind) || !ref_text(ref, "name", id->name, sizeof id->name) ||
-        json_count(ref) != 3 || strcmp(id->name, ".") == 0 || strcmp(id->name, "..") == 0 ||
-        strchr(id->name, '/')) {
+        !ref_text(ref, "kind", id->kind, sizeof id->kind) ||
+        !ref_text(ref, "name", id->name, sizeof id->name) || json_count(ref) != 3 ||
+        strcmp(id->name, ".") == 0 || strcmp(id->name, "..") == 0 || strchr(id->name, '/')) {
         id->api_version[0] = id->kind[0] = id->name[0] = '\0';
-        profile_fault(s->faults, "%s: spec.scaleTargetRef: expected apiVersion, kind and name of one object",
+        profile_fault(s->faults,
+                      "%s: spec.scaleTargetRef: expected apiVersion, kind and name of one object",
                       s->object);
     }
 }
@@ -461,8 +477,8 @@ static void spec_member(struct spec_reader *s, const struct json *spec, const st
         spec_value(s, key, spec, v);
 }
 
-void profile_read_spec(struct profile *p, const char *object, const struct json *spec, struct profile_id *id,
-                       struct profile_faults *faults)
+void profile_read_spec(struct profile *p, const char *object, const struct json *spec,
+                       struct profile_id *id, struct profile_faults *faults)
 {
     struct spec_reader s = {.p = p, .object = object, .id = id, .faults = faults};
     if (!json_is_object(spec)) {

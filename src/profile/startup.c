@@ -39,7 +39,8 @@ static uint64_t mark_of(uint64_t uid_hash)
     return uid_hash ? uid_hash : 1;
 }
 
-bool startup_pod(struct startup *s, uint64_t uid_hash, int64_t created_us, int64_t ready_us, bool restarted)
+bool startup_pod(struct startup *s, uint64_t uid_hash, int64_t created_us, int64_t ready_us,
+                 bool restarted)
 {
     int at = waiting_find(s, mark_of(uid_hash));
     if (ready_us <= 0) {

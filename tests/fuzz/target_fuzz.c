@@ -1,5 +1,6 @@
-/* target_fuzz.c - a CapacityTarget (or any workload) from a hostile server: labels, annotations, pod template, spec, status,
- * references of owners.  Whatever is accepted holds its bounds, and a status that is read is written back to itself. */
+/* target_fuzz.c - a CapacityTarget (or any workload) from a hostile server: labels, annotations,
+ * pod template, spec, status, references of owners. Whatever is accepted holds its bounds, and a
+ * status that is read is written back to itself. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,16 +29,19 @@ static void read_profile(const struct json *root)
         profile_init(&layer[i]);
     const struct json *spec = json_find(root, "spec");
     profile_read_template(&layer[1], "Deployment ns/x", json_find(spec, "template"), &faults);
-    profile_read_metadata(&layer[2], PROFILE_WORKLOAD, "Deployment ns/x", json_find(root, "metadata"), &faults);
+    profile_read_metadata(&layer[2], PROFILE_WORKLOAD, "Deployment ns/x",
+                          json_find(root, "metadata"), &faults);
     profile_read_spec(&layer[3], "CapacityTarget ns/x", spec, &id, &faults);
     if (layer[3].source[PROFILE_F_UNITS_MAX] && layer[3].units_max > 256)
-        layer[3].units_max = 256; /* the latency table of thousands of units is not what is tested */
+        layer[3].units_max =
+            256; /* the latency table of thousands of units is not what is tested */
     profile_merge(list, 4, "ns/x", &merged, &faults);
     if (faults.n == 0) {
         struct capacity_spec s = {.step_us = 15000000};
         struct latency_model m;
         profile_spec(&merged, __builtin_nan(""), 1000000, &s);
-        check(s.units_min >= 0 && s.units_min <= s.units_max && s.units_max <= CAPACITY_UNITS_LIMIT);
+        check(s.units_min >= 0 && s.units_min <= s.units_max &&
+              s.units_max <= CAPACITY_UNITS_LIMIT);
         check(s.slo_p99_ms > 0 && s.price_usd_h >= 0 && s.start_us > 0 && *id.name);
         check(profile_latency(&merged, &m, NULL) == ERR_OK);
         latency_fini(&m);
@@ -69,7 +73,8 @@ static void read_status(const struct json_doc *doc)
     if (target_status_parse(doc, json_find(json_root(doc), "status"), &s, NULL))
         return;
     check(s.desired <= STATUS_UNITS_MAX && s.startup.n <= STATUS_STARTS);
-    check(!*s.intent.id || (s.intent.from >= 0 && s.intent.to >= 0 && s.intent.to <= STATUS_UNITS_MAX));
+    check(!*s.intent.id ||
+          (s.intent.from >= 0 && s.intent.to >= 0 && s.intent.to <= STATUS_UNITS_MAX));
     write_back(&s);
     int64_t now = INT64_C(1795953600000000);
     (void)safety_clamp(&s.safety, now, 3600000000);

@@ -1,4 +1,5 @@
-/* act_rig.h - executors against a test API server: one server, replicas of the daemon as far as executors see them.
+/* act_rig.h - executors against a test API server: one server, replicas of the daemon as far as
+ * executors see them.
  *
  * Static functions, included by the tests of this folder. */
 #ifndef TESTS_UNIT_EXECUTE_ACT_RIG_H
@@ -57,7 +58,8 @@ static inline int64_t rig_mono(void *ctx)
     return ((struct rig_replica *)ctx)->mono_us;
 }
 
-static inline enum err_code rig_commit(void *ctx, void *target, const struct status_intent *intent, struct err *e)
+static inline enum err_code rig_commit(void *ctx, void *target, const struct status_intent *intent,
+                                       struct err *e)
 {
     struct rig_replica *r = ctx;
     assert_ptr_equal(target, r);
@@ -82,11 +84,13 @@ static inline void rig_executor(struct rig_replica *r)
     assert_ok(executor_new(&r->env, "shop", "api", SCALE_PATH, r, rig_done, &r->x, &e), &e);
 }
 
-static inline void rig_replica_start(struct rig_replica *r, struct apiserver *api, const char *holder, int64_t deadline_us)
+static inline void rig_replica_start(struct rig_replica *r, struct apiserver *api,
+                                     const char *holder, int64_t deadline_us)
 {
     struct err e;
     struct kube_opts o = kube_opts_default();
-    *r = (struct rig_replica){.may_status = true, .may_scale = true, .writes_left = -1, .now_us = RIG_T0};
+    *r = (struct rig_replica){
+        .may_status = true, .may_scale = true, .writes_left = -1, .now_us = RIG_T0};
     (void)snprintf(r->holder, sizeof r->holder, "%s", holder);
     const char *path = test_path("%s/%s", test_tmp_dir(), holder);
     assert_ok(apiserver_kubeconfig(api, path, NULL, &e), &e);
@@ -97,8 +101,14 @@ static inline void rig_replica_start(struct rig_replica *r, struct apiserver *ap
     o.backoff_us = 1000;
     o.backoff_max_us = 5000;
     assert_ok(kube_new(r->config, r->http, &o, &r->kube, &e), &e);
-    r->env = (struct act_env){.kube = r->kube, .holder = r->holder, .deadline_us = deadline_us, .may_act = rig_may,
-                              .now_us = rig_now, .mono_us = rig_mono, .commit = rig_commit, .ctx = r};
+    r->env = (struct act_env){.kube = r->kube,
+                              .holder = r->holder,
+                              .deadline_us = deadline_us,
+                              .may_act = rig_may,
+                              .now_us = rig_now,
+                              .mono_us = rig_mono,
+                              .commit = rig_commit,
+                              .ctx = r};
     rig_executor(r);
 }
 
@@ -121,7 +131,7 @@ static inline void rig_run(struct rig_replica *r)
     }
 }
 
-/* ---- the server -------------------------------------------------------------------------------- */
+/* ---- the server ------------------------------------------------------------------------------ */
 
 static inline struct apiserver *rig_server(void)
 {
@@ -129,22 +139,23 @@ static inline struct apiserver *rig_server(void)
     struct err e;
     assert_ok(apiserver_start(&(struct apiserver_opts){.seed = test_seed()}, &api, &e), &e);
     assert_ok(apiserver_load_file(api, "deploy/crd/capacitytargets.yaml", &e), &e);
-    apiserver_must_load(api, "apiVersion: apps/v1\n"
-                             "kind: Deployment\n"
-                             "metadata: {name: api, namespace: shop}\n"
-                             "spec:\n"
-                             "  replicas: 5\n"
-                             "  selector: {matchLabels: {app: api}}\n"
-                             "  template:\n"
-                             "    metadata: {labels: {app: api}}\n"
-                             "    spec: {containers: [{name: c, image: i}]}\n"
-                             "---\n"
-                             "apiVersion: sluice.dev/v1alpha1\n"
-                             "kind: CapacityTarget\n"
-                             "metadata: {name: api, namespace: shop}\n"
-                             "spec:\n"
-                             "  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: api}\n"
-                             "  maxUnits: 40\n");
+    apiserver_must_load(api,
+                        "apiVersion: apps/v1\n"
+                        "kind: Deployment\n"
+                        "metadata: {name: api, namespace: shop}\n"
+                        "spec:\n"
+                        "  replicas: 5\n"
+                        "  selector: {matchLabels: {app: api}}\n"
+                        "  template:\n"
+                        "    metadata: {labels: {app: api}}\n"
+                        "    spec: {containers: [{name: c, image: i}]}\n"
+                        "---\n"
+                        "apiVersion: sluice.dev/v1alpha1\n"
+                        "kind: CapacityTarget\n"
+                        "metadata: {name: api, namespace: shop}\n"
+                        "spec:\n"
+                        "  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: api}\n"
+                        "  maxUnits: 40\n");
     return api;
 }
 
@@ -158,19 +169,23 @@ static inline void rig_person(struct apiserver *api, int units)
 {
     char body[64];
     (void)snprintf(body, sizeof body, "{\"spec\":{\"replicas\":%d}}", units);
-    assert_int_equal(apiserver_call(api, "PATCH", SCALE_PATH, "application/merge-patch+json", body, NULL), 200);
+    assert_int_equal(
+        apiserver_call(api, "PATCH", SCALE_PATH, "application/merge-patch+json", body, NULL), 200);
 }
 
 /* The object changes without its size. */
 static inline void rig_touch(struct apiserver *api, const char *path, int n)
 {
     char body[96];
-    (void)snprintf(body, sizeof body, "{\"metadata\":{\"annotations\":{\"test/touched\":\"%d\"}}}", n);
-    assert_int_equal(apiserver_call(api, "PATCH", path, "application/merge-patch+json", body, NULL), 200);
+    (void)snprintf(body, sizeof body, "{\"metadata\":{\"annotations\":{\"test/touched\":\"%d\"}}}",
+                   n);
+    assert_int_equal(apiserver_call(api, "PATCH", path, "application/merge-patch+json", body, NULL),
+                     200);
 }
 
 /* The status as it stands, and its object's version. */
-static inline void rig_status(struct apiserver *api, struct target_status *s, char version[STATUS_NAME])
+static inline void rig_status(struct apiserver *api, struct target_status *s,
+                              char version[STATUS_NAME])
 {
     struct json_doc *doc;
     struct err e;
@@ -179,8 +194,9 @@ static inline void rig_status(struct apiserver *api, struct target_status *s, ch
     assert_ok(json_parse(text, strlen(text), 1 << 20, "target", &doc, &e), &e);
     assert_ok(target_status_parse(doc, json_find(json_root(doc), "status"), s, &e), &e);
     if (version)
-        (void)snprintf(version, STATUS_NAME, "%s",
-                       json_text(json_find(json_find(json_root(doc), "metadata"), "resourceVersion")));
+        (void)snprintf(
+            version, STATUS_NAME, "%s",
+            json_text(json_find(json_find(json_root(doc), "metadata"), "resourceVersion")));
     json_free(doc);
     mem_free(text);
 }
@@ -194,10 +210,11 @@ static inline void rig_see(struct apiserver *api, struct rig_replica *r)
     executor_seen(r->x, version, &s);
 }
 
-/* ---- orders ------------------------------------------------------------------------------------ */
+/* ---- orders ---------------------------------------------------------------------------------- */
 
 /* The action counted in safety at time now. */
-static inline enum err_code rig_order(struct rig_replica *r, const char *id, int from, int to, struct err *e)
+static inline enum err_code rig_order(struct rig_replica *r, const char *id, int from, int to,
+                                      struct err *e)
 {
     struct target_status s = *executor_status(r->x);
     struct safety_status before = s.safety;
@@ -206,8 +223,11 @@ static inline enum err_code rig_order(struct rig_replica *r, const char *id, int
     else
         s.safety.last_in_us = r->now_us;
     s.desired = to;
-    return executor_order(r->x, &(struct act_order){.id = id, .from = from, .to = to, .status = &s, .safety_before = &before},
-                          e);
+    return executor_order(
+        r->x,
+        &(struct act_order){
+            .id = id, .from = from, .to = to, .status = &s, .safety_before = &before},
+        e);
 }
 
 static inline void rig_act(struct rig_replica *r, const char *id, int from, int to)

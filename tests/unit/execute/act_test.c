@@ -1,6 +1,6 @@
 #include "tests/unit/execute/act_rig.h"
 
-/* ---- the way it goes --------------------------------------------------------------------------- */
+/* ---- the way it goes ------------------------------------------------------------------------- */
 
 struct rig {
     struct apiserver *api;
@@ -45,7 +45,9 @@ TEST(an_action_is_intent_then_size_then_outcome)
     assert_non_null(strstr(log[2].body, "\"resourceVersion\":"));
     assert_non_null(strstr(log[2].body, "\"spec\":{\"replicas\":7}"));
     assert_non_null(strstr(log[3].body, "\"intent\":null"));
-    assert_non_null(strstr(log[3].body, "\"outcome\":{\"id\":\"d-1\",\"result\":\"Executed\",\"from\":5,\"to\":7,\"found\":7"));
+    assert_non_null(strstr(
+        log[3].body,
+        "\"outcome\":{\"id\":\"d-1\",\"result\":\"Executed\",\"from\":5,\"to\":7,\"found\":7"));
     for (size_t i = 0; i < n; i++)
         apiserver_record_fini(&log[i]);
     stop(&g);
@@ -107,7 +109,7 @@ TEST(orders_that_make_no_sense_are_refused)
     stop(&g);
 }
 
-/* ---- refusals ---------------------------------------------------------------------------------- */
+/* ---- refusals -------------------------------------------------------------------------------- */
 
 TEST(a_record_that_cannot_be_stored_abandons_the_action)
 {
@@ -129,7 +131,8 @@ TEST(a_record_that_cannot_be_stored_abandons_the_action)
 
 TEST(without_the_lease_nothing_more_is_sent_and_the_next_leader_goes_on)
 {
-    /* may_act is asked: status and scale before the intent, scale before the size, status before the outcome. */
+    /* may_act is asked: status and scale before the intent, scale before the size, status before
+     * the outcome. */
     for (int yes = 0; yes <= 3; yes++) {
         struct rig g;
         struct rig_replica b;
@@ -179,12 +182,18 @@ TEST(what_the_server_refuses_fails_with_its_words)
     static const struct {
         int status;
         enum outcome_result outcome;
-    } cases[] = {{403, OUTCOME_FAILED}, {404, OUTCOME_FAILED}, {422, OUTCOME_FAILED}, {429, OUTCOME_ABANDONED}};
+    } cases[] = {{403, OUTCOME_FAILED},
+                 {404, OUTCOME_FAILED},
+                 {422, OUTCOME_FAILED},
+                 {429, OUTCOME_ABANDONED}};
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct rig g;
         struct target_status s;
         start(&g);
-        struct apiserver_fault f = {.kind = APISERVER_STATUS, .method = "PUT", .path = "/scale", .count = 1,
+        struct apiserver_fault f = {.kind = APISERVER_STATUS,
+                                    .method = "PUT",
+                                    .path = "/scale",
+                                    .count = 1,
                                     .status = cases[i].status};
         (void)apiserver_fault(g.api, &f);
         rig_act(&g.a, "d-1", 5, 7);
@@ -203,7 +212,8 @@ TEST(what_the_server_refuses_fails_with_its_words)
 TEST(an_account_without_rights_fails_and_names_what_is_missing)
 {
     static const struct apiserver_rule rules[] = {
-        {"get,list,watch", "apps,sluice.dev", "deployments,deployments/scale,capacitytargets", NULL},
+        {"get,list,watch", "apps,sluice.dev", "deployments,deployments/scale,capacitytargets",
+         NULL},
         {"patch", "sluice.dev", "capacitytargets/status", NULL}};
     struct rig g;
     struct rig_replica b;
@@ -235,7 +245,7 @@ TEST(an_account_without_rights_fails_and_names_what_is_missing)
     stop(&g);
 }
 
-/* ---- conflicts --------------------------------------------------------------------------------- */
+/* ---- conflicts ------------------------------------------------------------------------------- */
 
 TEST(a_target_changed_meanwhile_gives_up_this_step_and_sees_the_change)
 {
@@ -304,13 +314,14 @@ TEST(of_two_replicas_that_both_believe_to_lead_one_acts)
         (void)kube_poll(b.kube, 1000);
     }
     assert_int_equal(rig_scaled(g.api), 1);
-    assert_int_equal((g.a.last.outcome == OUTCOME_EXECUTED) + (b.last.outcome == OUTCOME_EXECUTED), 1);
+    assert_int_equal((g.a.last.outcome == OUTCOME_EXECUTED) + (b.last.outcome == OUTCOME_EXECUTED),
+                     1);
     assert_int_equal(rig_size(g.api), g.a.last.outcome == OUTCOME_EXECUTED ? 7 : 8);
     rig_replica_stop(&b);
     stop(&g);
 }
 
-/* ---- what is left over ------------------------------------------------------------------------- */
+/* ---- what is left over ----------------------------------------------------------------------- */
 
 static void leave_intent(struct rig *g, const char *scale_uid)
 {
@@ -324,7 +335,9 @@ static void leave_intent(struct rig *g, const char *scale_uid)
     (void)snprintf(s.intent.scale_uid, sizeof s.intent.scale_uid, "%s", scale_uid);
     s.safety.last_out_us = RIG_T0;
     assert_ok(target_status_patch(&s, version, &body, &e), &e);
-    assert_int_equal(apiserver_call(g->api, "PATCH", TARGET_PATH "/status", "application/merge-patch+json", body.p, NULL), 200);
+    assert_int_equal(apiserver_call(g->api, "PATCH", TARGET_PATH "/status",
+                                    "application/merge-patch+json", body.p, NULL),
+                     200);
     buf_fini(&body);
     rig_see(g->api, &g->a);
 }
@@ -376,7 +389,8 @@ TEST(reconcile_waits_while_the_size_cannot_be_read)
     struct err e;
     start(&g);
     leave_intent(&g, "");
-    int id = apiserver_fault(g.api, &(struct apiserver_fault){.kind = APISERVER_STATUS, .path = "/scale", .status = 503});
+    int id = apiserver_fault(g.api, &(struct apiserver_fault){
+                                        .kind = APISERVER_STATUS, .path = "/scale", .status = 503});
     assert_ok(executor_reconcile(g.a.x, &e), &e);
     rig_run(&g.a);
     assert_int_equal(g.a.last.outcome, OUTCOME_NONE);
@@ -413,7 +427,7 @@ TEST(an_outcome_that_could_not_be_written_is_not_guessed_again)
     stop(&g);
 }
 
-/* ---- lost writes of the intent ----------------------------------------------------------------- */
+/* ---- lost writes of the intent --------------------------------------------------------------- */
 
 TEST(an_intent_whose_answer_got_lost_is_read_back)
 {
@@ -422,8 +436,12 @@ TEST(an_intent_whose_answer_got_lost_is_read_back)
         enum outcome_result outcome;
         bool pending;
     } cases[] = {
-        {{.kind = APISERVER_AFTER, .status = 504, .method = "PATCH", .count = 1}, OUTCOME_EXECUTED, false},
-        {{.kind = APISERVER_STATUS, .status = 504, .method = "PATCH", .count = 1}, OUTCOME_ABANDONED, false},
+        {{.kind = APISERVER_AFTER, .status = 504, .method = "PATCH", .count = 1},
+         OUTCOME_EXECUTED,
+         false},
+        {{.kind = APISERVER_STATUS, .status = 504, .method = "PATCH", .count = 1},
+         OUTCOME_ABANDONED,
+         false},
         {{.kind = APISERVER_STATUS, .status = 504, .path = "capacitytargets"}, OUTCOME_NONE, true},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -439,7 +457,7 @@ TEST(an_intent_whose_answer_got_lost_is_read_back)
     }
 }
 
-/* ---- lost writes of the size ------------------------------------------------------------------- */
+/* ---- lost writes of the size ----------------------------------------------------------------- */
 
 /* Versions that the writes of the size were based on, in order. */
 static size_t written_on(struct apiserver *api, char version[][32], size_t most)
@@ -460,7 +478,9 @@ TEST(a_write_that_got_lost_is_sent_once_more_on_the_same_version)
     char version[4][32];
     struct rig g;
     start(&g);
-    (void)apiserver_fault(g.api, &(struct apiserver_fault){.kind = APISERVER_STATUS, .status = 504, .method = "PUT", .count = 1});
+    (void)apiserver_fault(
+        g.api, &(struct apiserver_fault){
+                   .kind = APISERVER_STATUS, .status = 504, .method = "PUT", .count = 1});
     rig_act(&g.a, "d-1", 5, 7);
     assert_int_equal(g.a.last.outcome, OUTCOME_EXECUTED);
     assert_int_equal(written_on(g.api, version, 4), 2);
@@ -473,7 +493,9 @@ TEST(a_write_that_got_lost_twice_may_still_arrive_and_is_waited_for)
     struct rig g;
     struct err e;
     start(&g);
-    (void)apiserver_fault(g.api, &(struct apiserver_fault){.kind = APISERVER_STATUS, .status = 504, .method = "PUT", .count = 2});
+    (void)apiserver_fault(
+        g.api, &(struct apiserver_fault){
+                   .kind = APISERVER_STATUS, .status = 504, .method = "PUT", .count = 2});
     rig_act(&g.a, "d-1", 5, 7);
     assert_int_equal(g.a.last.outcome, OUTCOME_NONE);
     assert_true(g.a.last.pending && g.a.last.sent);
@@ -498,8 +520,9 @@ TEST(a_lost_write_cannot_arrive_any_more_once_the_workload_changed)
     struct err e;
     bool touched = false;
     start(&g);
-    int id = apiserver_fault(g.api, &(struct apiserver_fault){.kind = APISERVER_HANG, .method = "PUT", .count = 1,
-                                                              .latency_us = 400000});
+    int id = apiserver_fault(
+        g.api, &(struct apiserver_fault){
+                   .kind = APISERVER_HANG, .method = "PUT", .count = 1, .latency_us = 400000});
     assert_ok(rig_order(&g.a, "d-1", 5, 7, &e), &e);
     while (executor_busy(g.a.x)) {
         (void)kube_poll(g.a.kube, 1000);
@@ -521,7 +544,9 @@ TEST(a_lost_write_is_not_sent_again_without_the_lease)
 {
     struct rig g;
     start(&g);
-    (void)apiserver_fault(g.api, &(struct apiserver_fault){.kind = APISERVER_STATUS, .status = 504, .method = "PUT", .count = 1});
+    (void)apiserver_fault(
+        g.api, &(struct apiserver_fault){
+                   .kind = APISERVER_STATUS, .status = 504, .method = "PUT", .count = 1});
     g.a.writes_left = 3;
     rig_act(&g.a, "d-1", 5, 7);
     assert_int_equal(g.a.last.outcome, OUTCOME_NONE);
@@ -530,7 +555,7 @@ TEST(a_lost_write_is_not_sent_again_without_the_lease)
     stop(&g);
 }
 
-/* ---- every reply fails in turn ----------------------------------------------------------------- */
+/* ---- every reply fails in turn --------------------------------------------------------------- */
 
 static const struct apiserver_fault sweep_faults[] = {
     {.kind = APISERVER_STATUS, .status = 409},
@@ -574,7 +599,8 @@ static void check_rest(struct rig *g, int fault, int skip)
         fail_msg("fault %d at request %d: intent %s is left", fault, skip, s.intent.id);
     bool acted = s.outcome.result == OUTCOME_EXECUTED || s.outcome.result == OUTCOME_FOUND;
     if (acted != (size == 7))
-        fail_msg("fault %d at request %d: outcome %s, size %d", fault, skip, outcome_name(s.outcome.result), size);
+        fail_msg("fault %d at request %d: outcome %s, size %d", fault, skip,
+                 outcome_name(s.outcome.result), size);
     if (acted && s.safety.last_out_us != RIG_T0)
         fail_msg("fault %d at request %d: acted, and no cooldown", fault, skip);
 }
@@ -598,7 +624,8 @@ TEST(each_reply_fails_in_turn_and_no_action_happens_twice_or_without_intent)
                 rig_executor(&g.a);
                 struct buf clean = buf_init(4096);
                 buf_str(&clean, "{\"status\":null}");
-                (void)apiserver_call(g.api, "PATCH", TARGET_PATH "/status", "application/merge-patch+json", clean.p, NULL);
+                (void)apiserver_call(g.api, "PATCH", TARGET_PATH "/status",
+                                     "application/merge-patch+json", clean.p, NULL);
                 buf_fini(&clean);
                 rig_see(g.api, &g.a);
                 apiserver_forget(g.api);
@@ -624,7 +651,7 @@ TEST(each_reply_fails_in_turn_and_no_action_happens_twice_or_without_intent)
     stop(&g);
 }
 
-/* ---- publishing -------------------------------------------------------------------------------- */
+/* ---- publishing ------------------------------------------------------------------------------ */
 
 static bool publish(struct rig *g, const struct target_status *s)
 {
@@ -711,7 +738,7 @@ TEST(versions_that_our_own_writes_replaced_are_not_taken_for_news)
     stop(&g);
 }
 
-/* ---- many, and the end ------------------------------------------------------------------------- */
+/* ---- many, and the end ----------------------------------------------------------------------- */
 
 struct many {
     int done;
@@ -724,7 +751,8 @@ static void many_done(void *ctx, void *target, const struct act_result *r)
     ((struct many *)target)->done++;
 }
 
-static enum err_code many_commit(void *ctx, void *target, const struct status_intent *intent, struct err *e)
+static enum err_code many_commit(void *ctx, void *target, const struct status_intent *intent,
+                                 struct err *e)
 {
     (void)ctx, (void)target, (void)intent, (void)e;
     return ERR_OK;
@@ -744,31 +772,42 @@ TEST(a_hundred_targets_act_side_by_side_on_one_thread)
     for (int i = 0; i < N; i++) {
         char text[1024], name[32], path[128];
         (void)snprintf(name, sizeof name, "t%d", i);
-        (void)snprintf(text, sizeof text,
-                       "{\"apiVersion\":\"apps/v1\",\"kind\":\"Deployment\",\"metadata\":{\"namespace\":\"shop\",\"name\":\"%s\"},"
-                       "\"spec\":{\"replicas\":1,\"selector\":{\"matchLabels\":{\"app\":\"%s\"}},\"template\":{\"metadata\":"
-                       "{\"labels\":{\"app\":\"%s\"}},\"spec\":{\"containers\":[{\"name\":\"c\",\"image\":\"i\"}]}}}}",
-                       name, name, name);
+        (void)snprintf(
+            text, sizeof text,
+            "{\"apiVersion\":\"apps/"
+            "v1\",\"kind\":\"Deployment\",\"metadata\":{\"namespace\":\"shop\",\"name\":\"%s\"},"
+            "\"spec\":{\"replicas\":1,\"selector\":{\"matchLabels\":{\"app\":\"%s\"}},\"template\":"
+            "{\"metadata\":"
+            "{\"labels\":{\"app\":\"%s\"}},\"spec\":{\"containers\":[{\"name\":\"c\",\"image\":"
+            "\"i\"}]}}}}",
+            name, name, name);
         apiserver_must_load(g.api, text);
-        (void)snprintf(text, sizeof text,
-                       "{\"apiVersion\":\"sluice.dev/v1alpha1\",\"kind\":\"CapacityTarget\",\"metadata\":{\"namespace\":\"shop\","
-                       "\"name\":\"%s\"},\"spec\":{\"scaleTargetRef\":{\"apiVersion\":\"apps/v1\",\"kind\":\"Deployment\",\"name\":"
-                       "\"%s\"}}}",
-                       name, name);
+        (void)snprintf(
+            text, sizeof text,
+            "{\"apiVersion\":\"sluice.dev/"
+            "v1alpha1\",\"kind\":\"CapacityTarget\",\"metadata\":{\"namespace\":\"shop\","
+            "\"name\":\"%s\"},\"spec\":{\"scaleTargetRef\":{\"apiVersion\":\"apps/"
+            "v1\",\"kind\":\"Deployment\",\"name\":"
+            "\"%s\"}}}",
+            name, name);
         apiserver_must_load(g.api, text);
-        (void)snprintf(path, sizeof path, "/apis/sluice.dev/v1alpha1/namespaces/shop/capacitytargets/%s", name);
+        (void)snprintf(path, sizeof path,
+                       "/apis/sluice.dev/v1alpha1/namespaces/shop/capacitytargets/%s", name);
         char *version = apiserver_field(g.api, path, "metadata.resourceVersion");
-        (void)snprintf(path, sizeof path, "/apis/apps/v1/namespaces/shop/deployments/%s/scale", name);
+        (void)snprintf(path, sizeof path, "/apis/apps/v1/namespaces/shop/deployments/%s/scale",
+                       name);
         assert_ok(executor_new(&env, "shop", name, path, &many, many_done, &x[i], &e), &e);
         executor_seen(x[i], version, executor_status(x[i]));
         mem_free(version);
     }
     /* Every answer takes 50 ms: one after the other, 400 requests would take 20 s. */
-    (void)apiserver_fault(g.api, &(struct apiserver_fault){.kind = APISERVER_LATENCY, .latency_us = 50000});
+    (void)apiserver_fault(
+        g.api, &(struct apiserver_fault){.kind = APISERVER_LATENCY, .latency_us = 50000});
     int64_t begun = clock_mono_us();
     for (int i = 0; i < N; i++) {
         struct target_status s = *executor_status(x[i]);
-        struct act_order o = {.id = "d-1", .from = 1, .to = 2, .status = &s, .safety_before = &s.safety};
+        struct act_order o = {
+            .id = "d-1", .from = 1, .to = 2, .status = &s, .safety_before = &s.safety};
         assert_ok(executor_order(x[i], &o, &e), &e);
     }
     while (many.done < N && clock_mono_us() - begun < 20 * US_PER_S)
@@ -813,7 +852,7 @@ TEST(a_replica_that_lost_the_lease_forgets_what_it_knew)
     stop(&g);
 }
 
-/* ---- paths ------------------------------------------------------------------------------------- */
+/* ---- paths ----------------------------------------------------------------------------------- */
 
 TEST(the_path_of_a_size_comes_from_discovery)
 {
@@ -831,8 +870,8 @@ TEST(the_path_of_a_size_comes_from_discovery)
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct buf path = buf_init(1024);
         struct err e = {0};
-        enum err_code rc =
-            executor_scale_path(g.a.kube, cases[i].api_version, cases[i].kind, "shop", "api", &path, &e);
+        enum err_code rc = executor_scale_path(g.a.kube, cases[i].api_version, cases[i].kind,
+                                               "shop", "api", &path, &e);
         assert_int_equal(rc, cases[i].rc);
         if (rc)
             assert_non_null(strstr(e.msg, cases[i].path));

@@ -21,15 +21,19 @@ static struct owner_object object(enum owner_kind kind, const char *json)
     return o;
 }
 
-#define META(name, uid, at) "\"metadata\":{\"namespace\":\"shop\",\"name\":\"" name "\",\"uid\":\"" uid "\",\"creationTimestamp\":\"" at "\"}"
-#define REF(api, kind, name) "{\"apiVersion\":\"" api "\",\"kind\":\"" kind "\",\"name\":\"" name "\"}"
+#define META(name, uid, at)                                                                        \
+    "\"metadata\":{\"namespace\":\"shop\",\"name\":\"" name "\",\"uid\":\"" uid                    \
+    "\",\"creationTimestamp\":\"" at "\"}"
+#define REF(api, kind, name)                                                                       \
+    "{\"apiVersion\":\"" api "\",\"kind\":\"" kind "\",\"name\":\"" name "\"}"
 #define AT "2026-11-29T12:00:00Z"
 #define LATER "2026-11-29T13:00:00Z"
 
 static struct owner_target target(void)
 {
-    return (struct owner_target){.namespace_ = "shop",
-                                 .ref = {.api_version = "apps/v1", .kind = "Deployment", .name = "api"}};
+    return (struct owner_target){
+        .namespace_ = "shop",
+        .ref = {.api_version = "apps/v1", .kind = "Deployment", .name = "api"}};
 }
 
 TEST(owners_are_named)
@@ -38,27 +42,38 @@ TEST(owners_are_named)
         enum owner_kind kind;
         const char *json, *owner, *advice;
     } cases[] = {
-        {OWNER_HPA, "{" META("web", "u1", AT) ",\"spec\":{\"scaleTargetRef\":" REF("apps/v1", "Deployment", "api") "}}",
+        {OWNER_HPA,
+         "{" META("web", "u1", AT) ",\"spec\":{\"scaleTargetRef\":" REF("apps/v1", "Deployment",
+                                                                        "api") "}}",
          "HorizontalPodAutoscaler shop/web", "delete web"},
-        {OWNER_HPA, "{" META("web", "u1", AT) ",\"spec\":{\"scaleTargetRef\":" REF("apps/v1beta1", "Deployment", "api") "}}",
+        {OWNER_HPA,
+         "{" META("web", "u1", AT) ",\"spec\":{\"scaleTargetRef\":" REF("apps/v1beta1",
+                                                                        "Deployment", "api") "}}",
          "HorizontalPodAutoscaler shop/web", NULL},
         {OWNER_HPA,
-         "{" META("web", "u1", AT) ",\"spec\":{\"scaleTargetRef\":" REF("extensions/v1beta1", "Deployment", "api") "}}",
+         "{" META("web", "u1", AT) ",\"spec\":{\"scaleTargetRef\":" REF("extensions/v1beta1",
+                                                                        "Deployment", "api") "}}",
          "HorizontalPodAutoscaler shop/web", NULL},
         {OWNER_HPA,
-         "{\"metadata\":{\"namespace\":\"shop\",\"name\":\"keda-hpa-api\",\"ownerReferences\":[{\"kind\":"
-         "\"ScaledObject\",\"name\":\"api-so\"}]},\"spec\":{\"scaleTargetRef\":" REF("apps/v1", "Deployment", "api") "}}",
+         "{\"metadata\":{\"namespace\":\"shop\",\"name\":\"keda-hpa-api\",\"ownerReferences\":[{"
+         "\"kind\":"
+         "\"ScaledObject\",\"name\":\"api-so\"}]},\"spec\":{\"scaleTargetRef\":" REF(
+             "apps/v1", "Deployment", "api") "}}",
          "ScaledObject shop/api-so", NULL},
-        {OWNER_KEDA, "{" META("so", "u2", AT) ",\"spec\":{\"scaleTargetRef\":{\"name\":\"api\"}}}", "ScaledObject shop/so",
-         NULL},
-        {OWNER_VPA, "{" META("v", "u3", AT) ",\"spec\":{\"targetRef\":" REF("apps/v1", "Deployment", "api") "}}",
+        {OWNER_KEDA, "{" META("so", "u2", AT) ",\"spec\":{\"scaleTargetRef\":{\"name\":\"api\"}}}",
+         "ScaledObject shop/so", NULL},
+        {OWNER_VPA,
+         "{" META("v", "u3", AT) ",\"spec\":{\"targetRef\":" REF("apps/v1", "Deployment",
+                                                                 "api") "}}",
          "VerticalPodAutoscaler shop/v", "updateMode of v to \"Off\""},
         {OWNER_VPA,
-         "{" META("v", "u3", AT) ",\"spec\":{\"targetRef\":" REF("apps/v1", "Deployment", "api") ",\"updatePolicy\":{"
-         "\"updateMode\":\"Initial\"}}}",
+         "{" META("v", "u3", AT) ",\"spec\":{\"targetRef\":" REF(
+             "apps/v1", "Deployment", "api") ",\"updatePolicy\":{"
+                                             "\"updateMode\":\"Initial\"}}}",
          "VerticalPodAutoscaler shop/v", NULL},
         {OWNER_CAPACITY_TARGET,
-         "{" META("old", "u4", AT) ",\"spec\":{\"scaleTargetRef\":" REF("apps/v1", "Deployment", "api") "}}",
+         "{" META("old", "u4", AT) ",\"spec\":{\"scaleTargetRef\":" REF("apps/v1", "Deployment",
+                                                                        "api") "}}",
          "CapacityTarget shop/old", "delete this one or old"},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -79,16 +94,23 @@ TEST(what_is_not_about_the_target_does_not_own_it)
         enum owner_kind kind;
         const char *json;
     } cases[] = {
-        {OWNER_HPA, "{" META("web", "u1", AT) ",\"spec\":{\"scaleTargetRef\":" REF("apps/v1", "Deployment", "api2") "}}"},
-        {OWNER_HPA, "{" META("web", "u1", AT) ",\"spec\":{\"scaleTargetRef\":" REF("apps/v1", "StatefulSet", "api") "}}"},
-        {OWNER_HPA, "{" META("web", "u1", AT) ",\"spec\":{\"scaleTargetRef\":" REF("rl.dev/v1", "Deployment", "api") "}}"},
-        {OWNER_HPA, "{" META("web", "u1", AT) ",\"spec\":{\"scaleTargetRef\":" REF("v1", "Deployment", "api") "}}"},
-        {OWNER_HPA, "{\"metadata\":{\"namespace\":\"other\",\"name\":\"web\"},\"spec\":{\"scaleTargetRef\":" REF(
-                        "apps/v1", "Deployment", "api") "}}"},
-        {OWNER_KEDA, "{" META("so", "u2", AT) ",\"spec\":{\"scaleTargetRef\":{\"kind\":\"StatefulSet\",\"name\":\"api\"}}}"},
-        {OWNER_VPA,
-         "{" META("v", "u3", AT) ",\"spec\":{\"targetRef\":" REF("apps/v1", "Deployment", "api") ",\"updatePolicy\":{"
-         "\"updateMode\":\"Off\"}}}"},
+        {OWNER_HPA, "{" META("web", "u1", AT) ",\"spec\":{\"scaleTargetRef\":" REF(
+                        "apps/v1", "Deployment", "api2") "}}"},
+        {OWNER_HPA, "{" META("web", "u1", AT) ",\"spec\":{\"scaleTargetRef\":" REF(
+                        "apps/v1", "StatefulSet", "api") "}}"},
+        {OWNER_HPA, "{" META("web", "u1", AT) ",\"spec\":{\"scaleTargetRef\":" REF(
+                        "rl.dev/v1", "Deployment", "api") "}}"},
+        {OWNER_HPA, "{" META("web", "u1", AT) ",\"spec\":{\"scaleTargetRef\":" REF(
+                        "v1", "Deployment", "api") "}}"},
+        {OWNER_HPA, "{\"metadata\":{\"namespace\":\"other\",\"name\":\"web\"},\"spec\":{"
+                    "\"scaleTargetRef\":" REF("apps/v1", "Deployment", "api") "}}"},
+        {OWNER_KEDA,
+         "{" META(
+             "so", "u2",
+             AT) ",\"spec\":{\"scaleTargetRef\":{\"kind\":\"StatefulSet\",\"name\":\"api\"}}}"},
+        {OWNER_VPA, "{" META("v", "u3", AT) ",\"spec\":{\"targetRef\":" REF(
+                        "apps/v1", "Deployment", "api") ",\"updatePolicy\":{"
+                                                        "\"updateMode\":\"Off\"}}}"},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct owner_object o = object(cases[i].kind, cases[i].json);
@@ -106,10 +128,16 @@ TEST(of_two_capacity_targets_exactly_one_owns)
         const char *a, *b;
         int first; /* 0: a owns */
     } cases[] = {
-        {"{" META("a", "u1", AT) ",\"spec\":{\"scaleTargetRef\":" REF("apps/v1", "Deployment", "api") "}}",
-         "{" META("b", "u2", LATER) ",\"spec\":{\"scaleTargetRef\":" REF("apps/v1", "Deployment", "api") "}}", 0},
-        {"{" META("a", "u9", AT) ",\"spec\":{\"scaleTargetRef\":" REF("apps/v1", "Deployment", "api") "}}",
-         "{" META("b", "u2", AT) ",\"spec\":{\"scaleTargetRef\":" REF("apps/v1", "Deployment", "api") "}}", 1},
+        {"{" META("a", "u1", AT) ",\"spec\":{\"scaleTargetRef\":" REF("apps/v1", "Deployment",
+                                                                      "api") "}}",
+         "{" META("b", "u2", LATER) ",\"spec\":{\"scaleTargetRef\":" REF("apps/v1", "Deployment",
+                                                                         "api") "}}",
+         0},
+        {"{" META("a", "u9", AT) ",\"spec\":{\"scaleTargetRef\":" REF("apps/v1", "Deployment",
+                                                                      "api") "}}",
+         "{" META("b", "u2", AT) ",\"spec\":{\"scaleTargetRef\":" REF("apps/v1", "Deployment",
+                                                                      "api") "}}",
+         1},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct owner_object o[2] = {object(OWNER_CAPACITY_TARGET, cases[i].a),
@@ -127,9 +155,12 @@ TEST(of_two_capacity_targets_exactly_one_owns)
 TEST(the_answer_does_not_depend_on_the_order_of_the_lists)
 {
     struct owner_object o[] = {
-        object(OWNER_VPA, "{" META("v", "u3", AT) ",\"spec\":{\"targetRef\":" REF("apps/v1", "Deployment", "api") "}}"),
-        object(OWNER_HPA, "{" META("h2", "u5", LATER) ",\"spec\":{\"scaleTargetRef\":" REF("apps/v1", "Deployment", "api") "}}"),
-        object(OWNER_HPA, "{" META("h1", "u6", AT) ",\"spec\":{\"scaleTargetRef\":" REF("apps/v1", "Deployment", "api") "}}"),
+        object(OWNER_VPA, "{" META("v", "u3", AT) ",\"spec\":{\"targetRef\":" REF(
+                              "apps/v1", "Deployment", "api") "}}"),
+        object(OWNER_HPA, "{" META("h2", "u5", LATER) ",\"spec\":{\"scaleTargetRef\":" REF(
+                              "apps/v1", "Deployment", "api") "}}"),
+        object(OWNER_HPA, "{" META("h1", "u6", AT) ",\"spec\":{\"scaleTargetRef\":" REF(
+                              "apps/v1", "Deployment", "api") "}}"),
     };
     for (int turn = 0; turn < 3; turn++) {
         struct owner_object first = o[0];
@@ -144,8 +175,9 @@ TEST(the_answer_does_not_depend_on_the_order_of_the_lists)
 
 TEST(objects_without_a_reference_are_errors)
 {
-    static const char *const bad[] = {"{}", "{\"metadata\":{},\"spec\":{}}", "{\"metadata\":{},\"spec\":{\"scaleTargetRef\":7}}",
-                                      "{\"metadata\":{},\"spec\":{\"scaleTargetRef\":{\"name\":5}}}", "[]"};
+    static const char *const bad[] = {
+        "{}", "{\"metadata\":{},\"spec\":{}}", "{\"metadata\":{},\"spec\":{\"scaleTargetRef\":7}}",
+        "{\"metadata\":{},\"spec\":{\"scaleTargetRef\":{\"name\":5}}}", "[]"};
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
         struct owner_object o;
         struct json_doc *doc;
@@ -171,12 +203,14 @@ TEST(cluster_autoscaler_bounds_make_an_owner)
 {
     struct owner_target t = target();
     struct ownership out;
-    t.marks = marks("{\"annotations\":{\"cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size\":\"2\","
-                    "\"cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size\":\"10\"}}");
+    t.marks = marks(
+        "{\"annotations\":{\"cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size\":\"2\","
+        "\"cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size\":\"10\"}}");
     ownership_find(&t, NULL, 0, &out);
     assert_string_equal(out.owner, "cluster autoscaler (2..10)");
     assert_non_null(strstr(out.advice, "remove the annotations"));
-    t.marks = marks("{\"annotations\":{\"cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size\":\"9\"}}");
+    t.marks = marks("{\"annotations\":{\"cluster.x-k8s.io/"
+                    "cluster-api-autoscaler-node-group-max-size\":\"9\"}}");
     ownership_find(&t, NULL, 0, &out);
     assert_string_equal(out.owner, "cluster autoscaler (?..9)");
 }
@@ -186,7 +220,8 @@ TEST(gitops_owns_after_two_reversals_and_is_recognised)
     static const struct {
         const char *metadata, *owner;
     } cases[] = {
-        {"{\"annotations\":{\"argocd.argoproj.io/tracking-id\":\"shop-app:apps/Deployment:shop/api\"}}",
+        {"{\"annotations\":{\"argocd.argoproj.io/tracking-id\":\"shop-app:apps/Deployment:shop/"
+         "api\"}}",
          "Argo CD application shop-app"},
         {"{\"labels\":{\"kustomize.toolkit.fluxcd.io/name\":\"apps\"}}", "Flux Kustomization apps"},
         {"{\"labels\":{\"helm.toolkit.fluxcd.io/name\":\"api\"}}", "Flux HelmRelease api"},
@@ -207,11 +242,12 @@ TEST(gitops_owns_after_two_reversals_and_is_recognised)
     }
 }
 
-/* ---- reversals --------------------------------------------------------------------------------- */
+/* ---- reversals ------------------------------------------------------------------------------- */
 
 static struct status_outcome wrote(int32_t from, int32_t to, int64_t at)
 {
-    return (struct status_outcome){.result = OUTCOME_EXECUTED, .id = "d", .from = from, .to = to, .time_us = at};
+    return (struct status_outcome){
+        .result = OUTCOME_EXECUTED, .id = "d", .from = from, .to = to, .time_us = at};
 }
 
 TEST(a_write_that_is_put_back_is_counted_once)
@@ -245,7 +281,8 @@ TEST(a_write_that_lasts_clears_the_count)
     o = wrote(5, 7, T0 + US_PER_MIN);
     assert_false(reversal_observe(&s, &o, 7, T0 + 2 * US_PER_MIN, REVERSAL_WINDOW_US));
     assert_int_equal(s.reversals, 1);
-    assert_false(reversal_observe(&s, &o, 7, T0 + US_PER_MIN + REVERSAL_WINDOW_US + 1, REVERSAL_WINDOW_US));
+    assert_false(
+        reversal_observe(&s, &o, 7, T0 + US_PER_MIN + REVERSAL_WINDOW_US + 1, REVERSAL_WINDOW_US));
     assert_int_equal(s.reversals, 0);
 }
 
@@ -263,7 +300,7 @@ TEST(other_sizes_late_changes_and_what_we_did_not_do_are_no_reversals)
     assert_int_equal(s.reversals, 0);
 }
 
-/* ---- events ------------------------------------------------------------------------------------ */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 TEST(events_say_what_happened_with_numbers)
 {
@@ -282,19 +319,24 @@ TEST(events_say_what_happened_with_numbers)
     };
     struct event_text t;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        struct act_result r = {.outcome = cases[i].outcome, .from = cases[i].from, .to = cases[i].to, .text = "text"};
+        struct act_result r = {
+            .outcome = cases[i].outcome, .from = cases[i].from, .to = cases[i].to, .text = "text"};
         event_text_act(&t, &r, "QPS 1.8x");
         assert_string_equal(t.reason, cases[i].reason);
         assert_string_equal(t.message, cases[i].message);
         assert_int_equal(t.warning, cases[i].warning);
     }
     event_text_held(&t, 12, 11, "cooldown hold: acted 45 s ago, scale-in waits 300 s");
-    assert_string_equal(t.message, "12 stays, 11 proposed: cooldown hold: acted 45 s ago, scale-in waits 300 s");
+    assert_string_equal(
+        t.message, "12 stays, 11 proposed: cooldown hold: acted 45 s ago, scale-in waits 300 s");
     event_text_late(&t, 9, 12, 400 * US_PER_S);
-    assert_string_equal(t.message, "9 of 12 units are ready after 400 s; no scale-out while they fail to start");
-    struct ownership o = {.kind = OWNER_HPA, .owner = "HorizontalPodAutoscaler shop/api", .advice = "delete api"};
+    assert_string_equal(
+        t.message, "9 of 12 units are ready after 400 s; no scale-out while they fail to start");
+    struct ownership o = {
+        .kind = OWNER_HPA, .owner = "HorizontalPodAutoscaler shop/api", .advice = "delete api"};
     event_text_owned(&t, &o);
-    assert_string_equal(t.message, "HorizontalPodAutoscaler shop/api sets the size of this target; delete api");
+    assert_string_equal(
+        t.message, "HorizontalPodAutoscaler shop/api sets the size of this target; delete api");
     event_text_invalid(&t, "spec.minUnits: \"3\" is not a whole number");
     assert_non_null(strstr(t.message, "inactive: spec.minUnits"));
 }
@@ -309,7 +351,7 @@ TEST(events_are_cut_to_what_an_event_holds)
     assert_int_equal(strlen(t.message), EVENT_MESSAGE - 1);
 }
 
-/* ---- until ready ------------------------------------------------------------------------------- */
+/* ---- until ready ----------------------------------------------------------------------------- */
 
 TEST(outcome_is_followed_until_ready_or_late)
 {
@@ -323,7 +365,8 @@ TEST(outcome_is_followed_until_ready_or_late)
     assert_false(outcome_follow(&late, 7, 6, T0 + US_PER_MIN, US_PER_MIN));
     assert_true(outcome_follow(&late, 7, 6, T0 + US_PER_MIN + 1, US_PER_MIN));
     assert_int_equal(late.ready, STATUS_READY_LATE);
-    assert_false(outcome_follow(&moved, 9, 9, T0 + 1, US_PER_MIN)); /* another size is asked for now */
+    assert_false(
+        outcome_follow(&moved, 9, 9, T0 + 1, US_PER_MIN)); /* another size is asked for now */
     failed.result = OUTCOME_FAILED;
     assert_false(outcome_follow(&failed, 7, 7, T0 + 1, US_PER_MIN));
 }

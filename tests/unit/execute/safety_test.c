@@ -11,7 +11,8 @@ static const int64_t T0 = INT64_C(1795953600) * US_PER_S; /* 2026-11-29T12:00:00
 static const int64_t W = 15 * US_PER_S;
 
 /* units[i] in the bucket i before the newest. */
-static struct safety_window window(int32_t n, int64_t width_us, int64_t newest_us, const int16_t *units, int32_t n_units)
+static struct safety_window window(int32_t n, int64_t width_us, int64_t newest_us,
+                                   const int16_t *units, int32_t n_units)
 {
     struct safety_window w = {.width_us = width_us, .n = n, .bucket = newest_us / width_us};
     for (int32_t i = 0; i < n_units; i++) {
@@ -80,10 +81,12 @@ TEST(safety_is_written_for_people)
 {
     struct safety_status s = sample();
     char *text = put(&s);
-    assert_non_null(strstr(text, "\"state\":\"Watching\",\"lastScaleOut\":\"2026-11-29T11:59:59.876544Z\","
-                                 "\"lastScaleIn\":null,\"watchUntil\":\"2026-11-29T12:10:00.000000Z\""));
-    assert_non_null(strstr(text, "\"rateWindow\":{\"bucketSeconds\":15,\"newest\":\"2026-11-29T12:00:00.000000Z\","
-                                 "\"units\":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,2,0,3]}"));
+    assert_non_null(
+        strstr(text, "\"state\":\"Watching\",\"lastScaleOut\":\"2026-11-29T11:59:59.876544Z\","
+                     "\"lastScaleIn\":null,\"watchUntil\":\"2026-11-29T12:10:00.000000Z\""));
+    assert_non_null(strstr(
+        text, "\"rateWindow\":{\"bucketSeconds\":15,\"newest\":\"2026-11-29T12:00:00.000000Z\","
+              "\"units\":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,2,0,3]}"));
     mem_free(text);
 }
 
@@ -109,18 +112,23 @@ TEST(safety_edited_into_nonsense_is_an_error_with_its_path)
         {"{\"safety\":{\"state\":\"Calm\"}}", "safety.state: not one of its values"},
         {"{\"safety\":{\"lastScaleOut\":\"noon\"}}", "safety.lastScaleOut: expected a time"},
         {"{\"safety\":{\"lastScaleOut\":5}}", "lastScaleOut: expected a string"},
-        {"{\"safety\":{\"breakerUntil\":\"1969-12-31T23:59:59Z\"}}", "breakerUntil: expected a time"},
+        {"{\"safety\":{\"breakerUntil\":\"1969-12-31T23:59:59Z\"}}",
+         "breakerUntil: expected a time"},
         {"{\"safety\":{\"readyBefore\":-1}}", "readyBefore: -1 is outside"},
         {"{\"safety\":{\"reversals\":1.5}}", "reversals: expected an integer"},
         {"{\"safety\":{\"rateWindow\":[]}}", "rateWindow: expected an object"},
         {"{\"safety\":{\"rateWindow\":{}}}", "rateWindow.bucketSeconds: missing"},
-        {"{\"safety\":{\"rateWindow\":{\"bucketSeconds\":0,\"newest\":\"2026-01-01T00:00:00Z\",\"units\":[1]}}}",
+        {"{\"safety\":{\"rateWindow\":{\"bucketSeconds\":0,\"newest\":\"2026-01-01T00:00:00Z\","
+         "\"units\":[1]}}}",
          "bucketSeconds: expected 0.001 to 86400"},
-        {"{\"safety\":{\"rateWindow\":{\"bucketSeconds\":15,\"newest\":\"2026-01-01T00:00:00Z\",\"units\":[]}}}",
+        {"{\"safety\":{\"rateWindow\":{\"bucketSeconds\":15,\"newest\":\"2026-01-01T00:00:00Z\","
+         "\"units\":[]}}}",
          "units: expected 1 to 20"},
-        {"{\"safety\":{\"rateWindow\":{\"bucketSeconds\":15,\"newest\":\"2026-01-01T00:00:00Z\",\"units\":[-1]}}}",
+        {"{\"safety\":{\"rateWindow\":{\"bucketSeconds\":15,\"newest\":\"2026-01-01T00:00:00Z\","
+         "\"units\":[-1]}}}",
          "units: expected whole numbers"},
-        {"{\"safety\":{\"flapWindow\":{\"bucketSeconds\":15,\"newest\":\"2026-01-01T00:00:00Z\",\"units\":[1,\"2\"]}}}",
+        {"{\"safety\":{\"flapWindow\":{\"bucketSeconds\":15,\"newest\":\"2026-01-01T00:00:00Z\","
+         "\"units\":[1,\"2\"]}}}",
          "flapWindow.units: expected whole numbers"},
         {"{\"safety\":{\"flapWindow\":{\"bucketSeconds\":15,\"newest\":\"2026-01-01T00:00:00Z\","
          "\"units\":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}}}",
@@ -176,7 +184,7 @@ TEST(safety_times_of_a_clock_ahead_are_clamped_and_counted)
     assert_true(s.watch_until_us == T0 + 600 * US_PER_S);
 }
 
-/* ---- windows ----------------------------------------------------------------------------------- */
+/* ---- windows --------------------------------------------------------------------------------- */
 
 TEST(window_of_the_same_shape_is_left_alone)
 {
@@ -235,14 +243,16 @@ TEST(windows_never_lose_units_that_still_count)
     for (int round = 0; round < 2000; round++) {
         int16_t units[20];
         int32_t n = 1 + (int32_t)rng_below(&rng, 20), to = 1 + (int32_t)rng_below(&rng, 20);
-        int64_t from_us = US_PER_S * (1 + rng_below(&rng, 600)), to_us = US_PER_S * (1 + rng_below(&rng, 600));
+        int64_t from_us = US_PER_S * (1 + rng_below(&rng, 600)),
+                to_us = US_PER_S * (1 + rng_below(&rng, 600));
         for (int32_t i = 0; i < n; i++)
             units[i] = (int16_t)rng_below(&rng, 5);
         struct safety_window w = window(n, from_us, T0, units, n);
         int64_t now = w.bucket * from_us + (int64_t)rng_below(&rng, (uint32_t)(from_us * 3));
         safety_window_fit(&w, to, to_us, now);
         int32_t must = 0, may = 0;
-        for (int32_t i = 0; i < n; i++) { /* whole bucket within the new length of now: must be there */
+        for (int32_t i = 0; i < n;
+             i++) { /* whole bucket within the new length of now: must be there */
             int64_t start = (T0 / from_us - i) * from_us;
             must += start > now - (to - 1) * to_us ? units[i] : 0;
             may += units[i];

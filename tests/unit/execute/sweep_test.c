@@ -1,9 +1,11 @@
-/* sweep_test.c - two replicas on one target under random faults, crashes, changes of leader and people.
+/* sweep_test.c - two replicas on one target under random faults, crashes, changes of leader and
+ * people.
  *
- * A watcher sees every version of the workload and of the CapacityTarget.  In the order of versions, each change of the
- * size that no person made must be announced by the intent that stands at that time, and each intent is used at most once:
- * no action without intent, no action twice.  At the end of each sequence nothing is left over.
- * People choose sizes from 1000 on, orders below, so a change tells who made it. */
+ * A watcher sees every version of the workload and of the CapacityTarget. In the order of versions,
+ * each change of the size that no person made must be announced by the intent that stands at that
+ * time, and each intent is used at most once: no action without intent, no action twice. At the end
+ * of each sequence nothing is left over. People choose sizes from 1000 on, orders below, so a
+ * change tells who made it. */
 #include <stdlib.h>
 
 #include "base/rng.h"
@@ -11,11 +13,11 @@
 
 enum { PEOPLE = 1000, DEADLINE_US = 40000, LATE_US = 60000, SEQUENCES = 40, STEPS = 40 };
 
-/* ---- the watcher ------------------------------------------------------------------------------- */
+/* ---- the watcher ----------------------------------------------------------------------------- */
 
 struct seen {
     long version;
-    bool size;          /* else the status */
+    bool size; /* else the status */
     int32_t replicas;
     char intent[STATUS_ID];
     int32_t from, to;
@@ -44,7 +46,8 @@ static void take_line(struct watcher *w, int which, const char *text, size_t n)
     struct err e;
     assert_ok(json_parse(text, n, 1 << 20, "event", &doc, &e), &e);
     const struct json *o = json_find(json_root(doc), "object"), *meta = json_find(o, "metadata");
-    struct seen s = {.version = strtol(json_text(json_find(meta, "resourceVersion")), NULL, 10), .size = which == 0};
+    struct seen s = {.version = strtol(json_text(json_find(meta, "resourceVersion")), NULL, 10),
+                     .size = which == 0};
     if (which == 0) {
         s.replicas = (int32_t)json_number(json_find(json_find(o, "spec"), "replicas"));
     } else {
@@ -88,14 +91,18 @@ static void stream_end(void *ctx, enum err_code rc, struct http_reply *reply, co
 
 static void watcher_start(struct watcher *w, struct stream s[2], struct apiserver *api)
 {
-    static const char *const lists[] = {"/apis/apps/v1/namespaces/shop/deployments",
-                                        "/apis/sluice.dev/v1alpha1/namespaces/shop/capacitytargets"};
+    static const char *const lists[] = {
+        "/apis/apps/v1/namespaces/shop/deployments",
+        "/apis/sluice.dev/v1alpha1/namespaces/shop/capacitytargets"};
     static const struct apiserver_rule all = {"*", "*", "*", NULL};
     struct err e;
     *w = (struct watcher){0};
     apiserver_token(api, "watcher", "watcher", &all, 1);
     assert_ok(http_client_new(&w->http, &e), &e);
-    assert_ok(http_server_new(&(struct http_server_opts){.url = apiserver_url(api), .token = "watcher"}, &w->server, &e), &e);
+    assert_ok(
+        http_server_new(&(struct http_server_opts){.url = apiserver_url(api), .token = "watcher"},
+                        &w->server, &e),
+        &e);
     for (int i = 0; i < 2; i++) {
         char path[256];
         http_id id;
@@ -103,8 +110,12 @@ static void watcher_start(struct watcher *w, struct stream s[2], struct apiserve
         s[i] = (struct stream){w, i};
         (void)snprintf(path, sizeof path, "%s?watch=true&resourceVersion=%llu", lists[i],
                        (unsigned long long)apiserver_version(api));
-        struct http_request r = {.method = HTTP_GET, .path = path, .deadline_us = 3600 * US_PER_S, .data = take_bytes,
-                                 .done = stream_end, .ctx = &s[i]};
+        struct http_request r = {.method = HTTP_GET,
+                                 .path = path,
+                                 .deadline_us = 3600 * US_PER_S,
+                                 .data = take_bytes,
+                                 .done = stream_end,
+                                 .ctx = &s[i]};
         assert_ok(http_start(w->http, w->server, &r, &id, &e), &e);
     }
 }
@@ -162,14 +173,15 @@ static bool used_has(const struct used *u, const char *id)
     return false;
 }
 
-/* What the status says of an intent that ended, against what happened before.  It may say abandoned of what was done only when somebody
- * changed the size before it could be read back. */
+/* What the status says of an intent that ended, against what happened before. It may say abandoned
+ * of what was done only when somebody changed the size before it could be read back. */
 static void check_outcome(const struct used *u, const struct seen *s, int32_t size, uint64_t seed)
 {
-    bool says = s->result == OUTCOME_EXECUTED || s->result == OUTCOME_FOUND, did = used_has(u, s->outcome);
+    bool says = s->result == OUTCOME_EXECUTED || s->result == OUTCOME_FOUND,
+         did = used_has(u, s->outcome);
     if (*s->outcome && says != did && (says || size == s->outcome_to))
-        fail_msg("sequence %llu: outcome of %s is %s, and it was %sdone", (unsigned long long)seed, s->outcome,
-                 outcome_name((enum outcome_result)s->result), did ? "" : "not ");
+        fail_msg("sequence %llu: outcome of %s is %s, and it was %sdone", (unsigned long long)seed,
+                 s->outcome, outcome_name((enum outcome_result)s->result), did ? "" : "not ");
 }
 
 static void remember_intent(struct used *u, const struct seen *s)
@@ -190,9 +202,11 @@ static const struct seen *find_intent(const struct used *u, int32_t from, int32_
     return NULL;
 }
 
-/* A size that no person chose: announced, and for the first time.  On a machine that is busy enough, a request of a leader that
- * crashed may outlast the wait for the next one: its intent was there, and is counted as late. */
-static void check_action(struct used *u, const struct seen *status, int32_t from, int32_t to, uint64_t seed)
+/* A size that no person chose: announced, and for the first time. On a machine that is busy enough,
+ * a request of a leader that crashed may outlast the wait for the next one: its intent was there,
+ * and is counted as late. */
+static void check_action(struct used *u, const struct seen *status, int32_t from, int32_t to,
+                         uint64_t seed)
 {
     bool stands = status && *status->intent && status->from == from && status->to == to;
     const struct seen *intent = stands ? status : find_intent(u, from, to);
@@ -226,7 +240,7 @@ static void check_history(struct watcher *w, struct used *u, int32_t before, uin
     w->n = 0;
 }
 
-/* ---- the sequence ------------------------------------------------------------------------------ */
+/* ---- the sequence ---------------------------------------------------------------------------- */
 
 struct sweep {
     struct apiserver *api;
@@ -235,7 +249,7 @@ struct sweep {
     struct stream streams[2];
     struct used *used;
     struct rng rng;
-    int leader; /* -1: nobody for now */
+    int leader;      /* -1: nobody for now */
     int64_t free_us; /* when the next may lead */
     int next_id;
     int n_orders, n_done, n_found, n_abandoned, n_pending, n_crashes, n_faults;
@@ -272,11 +286,16 @@ static void crash(struct sweep *s, int i)
 static void random_fault(struct sweep *s)
 {
     static const struct apiserver_fault kinds[] = {
-        {.kind = APISERVER_STATUS, .status = 409}, {.kind = APISERVER_STATUS, .status = 429, .plain = true},
-        {.kind = APISERVER_STATUS, .status = 500}, {.kind = APISERVER_STATUS, .status = 504},
-        {.kind = APISERVER_AFTER, .status = 500},  {.kind = APISERVER_AFTER, .status = 504},
-        {.kind = APISERVER_CUT},                   {.kind = APISERVER_CUT_AFTER},
-        {.kind = APISERVER_HALF_BODY},             {.kind = APISERVER_GARBAGE},
+        {.kind = APISERVER_STATUS, .status = 409},
+        {.kind = APISERVER_STATUS, .status = 429, .plain = true},
+        {.kind = APISERVER_STATUS, .status = 500},
+        {.kind = APISERVER_STATUS, .status = 504},
+        {.kind = APISERVER_AFTER, .status = 500},
+        {.kind = APISERVER_AFTER, .status = 504},
+        {.kind = APISERVER_CUT},
+        {.kind = APISERVER_CUT_AFTER},
+        {.kind = APISERVER_HALF_BODY},
+        {.kind = APISERVER_GARBAGE},
         {.kind = APISERVER_LATENCY, .latency_us = LATE_US},
         {.kind = APISERVER_LATENCY, .latency_us = 5000}};
     static const char *const methods[] = {NULL, "GET", "PUT", "PATCH"};
@@ -377,7 +396,8 @@ static void come_to_rest(struct sweep *s, uint64_t seed)
                 assert_ok(executor_reconcile(r->x, &e), &e);
         }
         if (clock_mono_us() > until)
-            fail_msg("sequence %llu does not come to rest: intent %s", (unsigned long long)seed, status.intent.id);
+            fail_msg("sequence %llu does not come to rest: intent %s", (unsigned long long)seed,
+                     status.intent.id);
     }
 }
 
@@ -410,10 +430,11 @@ TEST(two_replicas_under_random_faults_never_act_twice_or_without_intent)
     uint64_t n = asked ? strtoull(asked, NULL, 10) : SEQUENCES;
     for (uint64_t i = 0; i < n; i++)
         run_sequence(&s, rng_mix(test_seed()) + i);
-    print_message("%llu sequences: %d orders, %d done, %d found, %d abandoned or failed, %d left pending; "
-                  "%d crashes, %d faults; %d late\n",
-                  (unsigned long long)n, s.n_orders, s.n_done, s.n_found, s.n_abandoned, s.n_pending, s.n_crashes,
-                  s.n_faults, s.used->late);
+    print_message(
+        "%llu sequences: %d orders, %d done, %d found, %d abandoned or failed, %d left pending; "
+        "%d crashes, %d faults; %d late\n",
+        (unsigned long long)n, s.n_orders, s.n_done, s.n_found, s.n_abandoned, s.n_pending,
+        s.n_crashes, s.n_faults, s.used->late);
     assert_true(s.n_done > (int)n / 4 && s.n_abandoned > 0 && s.n_pending > 0);
     assert_true(s.used->late <= (int)n / 20);
     watcher_stop(&s.w);

@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "tests/support/test.h"
 
-/* ---- helpers ----------------------------------------------------------------------------------- */
+/* ---- helpers --------------------------------------------------------------------------------- */
 
 static struct json_doc *parse(const char *text)
 {
@@ -17,7 +17,8 @@ static struct json_doc *parse(const char *text)
     return doc;
 }
 
-static void read_spec(const char *text, struct profile *p, struct profile_id *id, struct profile_faults *f)
+static void read_spec(const char *text, struct profile *p, struct profile_id *id,
+                      struct profile_faults *f)
 {
     struct json_doc *doc = parse(text);
     profile_init(p);
@@ -42,17 +43,20 @@ static void assert_faults(const struct profile_faults *f, int n, const char *tex
         fail_msg("faults: %d, expected %d with \"%s\": %s", f->n, n, text ? text : "", f->text);
 }
 
-#define REF "\"scaleTargetRef\":{\"apiVersion\":\"apps/v1\",\"kind\":\"Deployment\",\"name\":\"api\"}"
-#define WHOLE                                                                                          \
-    "{" REF ",\"minUnits\":2,\"maxUnits\":40,\"minSafeUnits\":3,\"gpusPerUnit\":1,"                     \
-    "\"priceUsdPerHour\":2.5,\"class\":\"P1\",\"type\":\"llm\","                                        \
-    "\"slo\":{\"p99Milliseconds\":250.5,\"violationMaxFraction\":0.02},\"policy\":\"mpc\","             \
-    "\"policyFile\":\"/p.safetensors\",\"paused\":false,\"startSeconds\":150.5,"                        \
-    "\"latency\":{\"serviceMilliseconds\":25,\"slots\":2},\"queries\":{\"qps\":\"sum(rate(x[1m]))\"},"  \
-    "\"weights\":{\"latency\":2,\"cost\":0.5},"                                                         \
-    "\"override\":{\"units\":7,\"until\":\"2026-11-29T12:00:00.5Z\",\"author\":\"jane\",\"reason\":\"sale\"}}"
+#define REF                                                                                        \
+    "\"scaleTargetRef\":{\"apiVersion\":\"apps/v1\",\"kind\":\"Deployment\",\"name\":\"api\"}"
+#define WHOLE                                                                                      \
+    "{" REF ",\"minUnits\":2,\"maxUnits\":40,\"minSafeUnits\":3,\"gpusPerUnit\":1,"                \
+    "\"priceUsdPerHour\":2.5,\"class\":\"P1\",\"type\":\"llm\","                                   \
+    "\"slo\":{\"p99Milliseconds\":250.5,\"violationMaxFraction\":0.02},\"policy\":\"mpc\","        \
+    "\"policyFile\":\"/p.safetensors\",\"paused\":false,\"startSeconds\":150.5,"                   \
+    "\"latency\":{\"serviceMilliseconds\":25,\"slots\":2},\"queries\":{\"qps\":\"sum(rate(x[1m]))" \
+    "\"},"                                                                                         \
+    "\"weights\":{\"latency\":2,\"cost\":0.5},"                                                    \
+    "\"override\":{\"units\":7,\"until\":\"2026-11-29T12:00:00.5Z\",\"author\":\"jane\","          \
+    "\"reason\":\"sale\"}}"
 
-/* ---- the spec ---------------------------------------------------------------------------------- */
+/* ---- the spec -------------------------------------------------------------------------------- */
 
 TEST(spec_states_every_field)
 {
@@ -109,26 +113,35 @@ TEST(spec_faults_name_object_key_value_and_what_is_expected)
         {"{" REF ",\"class\":0}", "spec.class: 0 is not P0, P1, P2 or P3"},
         {"{" REF ",\"type\":\"\"}", "spec.type: \"\" is not printable text of 1 to 63 bytes"},
         {"{" REF ",\"type\":\"a\\u001bb\"}", "spec.type: \"a?b\" is not printable text"},
-        {"{" REF ",\"priceUsdPerHour\":-0.1}", "spec.priceUsdPerHour: -0.1 is not a number from 0 to 1e+06"},
-        {"{" REF ",\"slo\":{\"p99Milliseconds\":0}}", "spec.slo.p99Milliseconds: 0 is not a number from 0.001"},
+        {"{" REF ",\"priceUsdPerHour\":-0.1}",
+         "spec.priceUsdPerHour: -0.1 is not a number from 0 to 1e+06"},
+        {"{" REF ",\"slo\":{\"p99Milliseconds\":0}}",
+         "spec.slo.p99Milliseconds: 0 is not a number from 0.001"},
         {"{" REF ",\"slo\":{\"p99\":5}}", "spec: unknown key \"slo.p99\""},
         {"{" REF ",\"slo\":7}", "spec.slo: expected an object"},
         {"{" REF ",\"minUnit\":2}", "spec: unknown key \"minUnit\", did you mean minUnits?"},
         {"{" REF ",\"startSeconds\":0}", "spec.startSeconds: 0 is not seconds from 0.001 to 86400"},
         {"{" REF ",\"startSeconds\":1e20}", "spec.startSeconds: 1e+20 is not seconds"},
         {"{" REF ",\"override\":{\"until\":\"tomorrow\"}}", "\"tomorrow\" is not a time such as"},
-        {"{" REF ",\"queries\":{\"qqs\":\"x\"}}", "spec.queries: \"qqs\" is no measured field, did you mean qps?"},
-        {"{" REF ",\"queries\":{\"qps\":\"\"}}", "spec.queries.qps: expected PromQL of 1 to 4096 bytes"},
+        {"{" REF ",\"queries\":{\"qqs\":\"x\"}}",
+         "spec.queries: \"qqs\" is no measured field, did you mean qps?"},
+        {"{" REF ",\"queries\":{\"qps\":\"\"}}",
+         "spec.queries.qps: expected PromQL of 1 to 4096 bytes"},
         {"{" REF ",\"queries\":{\"qps\":4}}", "spec.queries.qps: expected PromQL"},
         {"{" REF ",\"queries\":[]}", "spec.queries: expected an object"},
         {"{" REF ",\"latency\":{\"curve\":{}}}", "spec.latency.curve: expected a list"},
         {"{" REF ",\"latency\":{\"curve\":[]}}", "latency curve: 0 points, expected 2 to 64"},
-        {"{" REF ",\"latency\":{\"curve\":[{\"loadPerUnit\":1}]}}", "spec.latency.curve[0]: expected loadPerUnit"},
+        {"{" REF ",\"latency\":{\"curve\":[{\"loadPerUnit\":1}]}}",
+         "spec.latency.curve[0]: expected loadPerUnit"},
         {"{\"maxUnits\":3}", "spec.scaleTargetRef: missing"},
-        {"{\"scaleTargetRef\":{\"kind\":\"D\",\"name\":\"a\"}}", "spec.scaleTargetRef: expected apiVersion"},
-        {"{\"scaleTargetRef\":{\"apiVersion\":\"v1\",\"kind\":\"D\",\"name\":\"../a\"}}", "spec.scaleTargetRef:"},
-        {"{\"scaleTargetRef\":{\"apiVersion\":\"v1\",\"kind\":\"D\",\"name\":\"a b\"}}", "spec.scaleTargetRef:"},
-        {"{\"scaleTargetRef\":{\"apiVersion\":\"v1\",\"kind\":\"D\",\"name\":\"a\",\"x\":1}}", "spec.scaleTargetRef:"},
+        {"{\"scaleTargetRef\":{\"kind\":\"D\",\"name\":\"a\"}}",
+         "spec.scaleTargetRef: expected apiVersion"},
+        {"{\"scaleTargetRef\":{\"apiVersion\":\"v1\",\"kind\":\"D\",\"name\":\"../a\"}}",
+         "spec.scaleTargetRef:"},
+        {"{\"scaleTargetRef\":{\"apiVersion\":\"v1\",\"kind\":\"D\",\"name\":\"a b\"}}",
+         "spec.scaleTargetRef:"},
+        {"{\"scaleTargetRef\":{\"apiVersion\":\"v1\",\"kind\":\"D\",\"name\":\"a\",\"x\":1}}",
+         "spec.scaleTargetRef:"},
         {"[]", "spec: expected an object"},
         {"null", "spec: expected an object"},
     };
@@ -158,7 +171,8 @@ TEST(faults_past_the_cap_are_counted_and_the_text_stays_whole)
     struct profile_faults f;
     profile_faults_init(&f);
     for (int i = 0; i < 40; i++)
-        profile_fault(&f, "object %d: some key: some value is not what was expected there at all", i);
+        profile_fault(&f, "object %d: some key: some value is not what was expected there at all",
+                      i);
     assert_int_equal(f.n, 40);
     assert_non_null(strstr(f.text, "object 0: some key"));
     char tail[32];
@@ -167,18 +181,20 @@ TEST(faults_past_the_cap_are_counted_and_the_text_stays_whole)
     assert_true(f.n_shown > 5);
 }
 
-/* ---- labels and annotations -------------------------------------------------------------------- */
+/* ---- labels and annotations ------------------------------------------------------------------ */
 
 TEST(labels_and_annotations_state_what_they_can)
 {
     struct profile p;
     struct profile_faults f;
-    read_meta("{\"labels\":{\"app\":\"x\",\"sluice.dev/managed\":\"true\",\"sluice.dev/class\":\"P2\","
-              "\"sluice.dev/tenant\":\"search\"},\"annotations\":{\"sluice.dev/slo-p99-ms\":\"250\","
-              "\"sluice.dev/min-safe\":\"4\",\"sluice.dev/max\":\"64\",\"sluice.dev/paused\":\"true\","
-              "\"sluice.dev/checkpoint\":\"true\",\"sluice.dev/checkpoint-time\":\"2026-11-29T12:00:00Z\","
-              "\"sluice.dev/deadline\":\"any\",\"sluice.dev/class\":\"P2\",\"other.dev/max\":\"9\"}}",
-              &p, &f);
+    read_meta(
+        "{\"labels\":{\"app\":\"x\",\"sluice.dev/managed\":\"true\",\"sluice.dev/class\":\"P2\","
+        "\"sluice.dev/tenant\":\"search\"},\"annotations\":{\"sluice.dev/slo-p99-ms\":\"250\","
+        "\"sluice.dev/min-safe\":\"4\",\"sluice.dev/max\":\"64\",\"sluice.dev/paused\":\"true\","
+        "\"sluice.dev/checkpoint\":\"true\",\"sluice.dev/"
+        "checkpoint-time\":\"2026-11-29T12:00:00Z\","
+        "\"sluice.dev/deadline\":\"any\",\"sluice.dev/class\":\"P2\",\"other.dev/max\":\"9\"}}",
+        &p, &f);
     assert_faults(&f, 0, NULL);
     assert_true(p.managed && p.paused && p.checkpoint);
     assert_int_equal(p.cls, CLASS_P2);
@@ -197,17 +213,27 @@ TEST(wrong_labels_and_annotations_are_named)
         const char *meta, *fault;
     } cases[] = {
         {"{\"annotations\":{\"sluice.dev/min-safe\":\"three\"}}",
-         "Deployment shop/api: annotation sluice.dev/min-safe: \"three\" is not a whole number from 0 to 4096"},
-        {"{\"annotations\":{\"sluice.dev/min-safe\":\"\"}}", "sluice.dev/min-safe: \"\" is not a whole number"},
-        {"{\"annotations\":{\"sluice.dev/min-safe\":\" 3\"}}", "sluice.dev/min-safe: \" 3\" is not"},
-        {"{\"annotations\":{\"sluice.dev/max\":\"99999999999999999999\"}}", "sluice.dev/max: \"9999"},
-        {"{\"labels\":{\"sluice.dev/managed\":\"yes\"}}", "label sluice.dev/managed: \"yes\" is not true or false"},
-        {"{\"labels\":{\"sluice.dev/managed\":\"True\"}}", "label sluice.dev/managed: \"True\" is not"},
-        {"{\"annotations\":{\"sluice.dev/slo-p99-ms\":\"nan\"}}", "sluice.dev/slo-p99-ms: \"nan\" is not a number"},
-        {"{\"annotations\":{\"sluice.dev/min_safe\":\"3\"}}", "annotation: unknown key \"sluice.dev/min_safe\", did you mean sluice.dev/min-safe?"},
-        {"{\"annotations\":{\"sluice.dev/zzzzzzzzzzzz\":\"3\"}}", "unknown key \"sluice.dev/zzzzzzzzzzzz\""},
+         "Deployment shop/api: annotation sluice.dev/min-safe: \"three\" is not a whole number "
+         "from 0 to 4096"},
+        {"{\"annotations\":{\"sluice.dev/min-safe\":\"\"}}",
+         "sluice.dev/min-safe: \"\" is not a whole number"},
+        {"{\"annotations\":{\"sluice.dev/min-safe\":\" 3\"}}",
+         "sluice.dev/min-safe: \" 3\" is not"},
+        {"{\"annotations\":{\"sluice.dev/max\":\"99999999999999999999\"}}",
+         "sluice.dev/max: \"9999"},
+        {"{\"labels\":{\"sluice.dev/managed\":\"yes\"}}",
+         "label sluice.dev/managed: \"yes\" is not true or false"},
+        {"{\"labels\":{\"sluice.dev/managed\":\"True\"}}",
+         "label sluice.dev/managed: \"True\" is not"},
+        {"{\"annotations\":{\"sluice.dev/slo-p99-ms\":\"nan\"}}",
+         "sluice.dev/slo-p99-ms: \"nan\" is not a number"},
+        {"{\"annotations\":{\"sluice.dev/min_safe\":\"3\"}}",
+         "annotation: unknown key \"sluice.dev/min_safe\", did you mean sluice.dev/min-safe?"},
+        {"{\"annotations\":{\"sluice.dev/zzzzzzzzzzzz\":\"3\"}}",
+         "unknown key \"sluice.dev/zzzzzzzzzzzz\""},
         {"{\"annotations\":{\"sluice.dev/\":\"3\"}}", "unknown key"},
-        {"{\"annotations\":{\"sluice.dev/max\":3}}", "metadata.annotations.sluice.dev/max: expected a string"},
+        {"{\"annotations\":{\"sluice.dev/max\":3}}",
+         "metadata.annotations.sluice.dev/max: expected a string"},
         {"{\"annotations\":[]}", "metadata.annotations: expected an object"},
         {"{\"labels\":{\"sluice.dev/max\":\"3\"},\"annotations\":{\"sluice.dev/max\":\"4\"}}",
          "label and annotation sluice.dev/max differ: \"3\" and \"4\""},
@@ -226,7 +252,8 @@ TEST(wrong_labels_and_annotations_are_named)
 TEST(pooled_labels_of_a_pod_read_like_metadata)
 {
     const struct kube_label labels[] = {{"sluice.dev/type", "batch"}};
-    const struct kube_label annotations[] = {{"sluice.dev/checkpoint", "true"}, {"sluice.dev/type", "train"}};
+    const struct kube_label annotations[] = {{"sluice.dev/checkpoint", "true"},
+                                             {"sluice.dev/type", "train"}};
     struct profile p;
     struct profile_faults f;
     profile_init(&p);
@@ -256,27 +283,29 @@ TEST(gpus_of_a_unit_are_those_its_containers_ask_for)
         char text[512];
         struct profile p;
         struct profile_faults f;
-        (void)snprintf(text, sizeof text,
-                       "{\"metadata\":{\"labels\":{\"sluice.dev/type\":\"a\"}},\"spec\":{\"containers\":%s}}",
-                       cases[i].containers);
+        (void)snprintf(
+            text, sizeof text,
+            "{\"metadata\":{\"labels\":{\"sluice.dev/type\":\"a\"}},\"spec\":{\"containers\":%s}}",
+            cases[i].containers);
         struct json_doc *doc = parse(text);
         profile_init(&p);
         profile_faults_init(&f);
         profile_read_template(&p, "Deployment shop/api", json_root(doc), &f);
         assert_int_equal(f.n, cases[i].faults);
         assert_int_equal(p.gpus_per_unit, cases[i].gpus);
-        assert_int_equal(p.source[PROFILE_F_GPUS], cases[i].faults ? PROFILE_UNSET : PROFILE_TEMPLATE);
+        assert_int_equal(p.source[PROFILE_F_GPUS],
+                         cases[i].faults ? PROFILE_UNSET : PROFILE_TEMPLATE);
         assert_string_equal(p.type, "a");
         json_free(doc);
         profile_fini(&p);
     }
 }
 
-/* ---- merging ----------------------------------------------------------------------------------- */
+/* ---- merging --------------------------------------------------------------------------------- */
 
 /* Defaults, a pod template, a workload and a spec, each may be NULL. */
-static void merge(const char *template_, const char *workload, const char *spec, struct profile *out,
-                  struct profile_faults *f)
+static void merge(const char *template_, const char *workload, const char *spec,
+                  struct profile *out, struct profile_faults *f)
 {
     struct profile layer[4];
     const struct profile *list[] = {&layer[0], &layer[1], &layer[2], &layer[3]};
@@ -289,9 +318,11 @@ static void merge(const char *template_, const char *workload, const char *spec,
     for (int i = 0; i < 3; i++) {
         struct json_doc *doc = parse(texts[i] ? texts[i] : "{}");
         if (i == 0)
-            profile_read_template(&layer[1], "Deployment shop/api", texts[i] ? json_root(doc) : NULL, f);
+            profile_read_template(&layer[1], "Deployment shop/api",
+                                  texts[i] ? json_root(doc) : NULL, f);
         else if (i == 1)
-            profile_read_metadata(&layer[2], PROFILE_WORKLOAD, "Deployment shop/api", json_root(doc), f);
+            profile_read_metadata(&layer[2], PROFILE_WORKLOAD, "Deployment shop/api",
+                                  json_root(doc), f);
         else if (texts[i])
             profile_read_spec(&layer[3], "CapacityTarget shop/api", json_root(doc), &id, f);
         json_free(doc);
@@ -301,8 +332,9 @@ static void merge(const char *template_, const char *workload, const char *spec,
         profile_fini(&layer[i]);
 }
 
-#define TEMPLATE                                                                                       \
-    "{\"metadata\":{\"annotations\":{\"sluice.dev/slo-p99-ms\":\"100\",\"sluice.dev/max\":\"10\"}},"       \
+#define TEMPLATE                                                                                   \
+    "{\"metadata\":{\"annotations\":{\"sluice.dev/slo-p99-ms\":\"100\",\"sluice.dev/"              \
+    "max\":\"10\"}},"                                                                              \
     "\"spec\":{\"containers\":[{\"resources\":{\"limits\":{\"nvidia.com/gpu\":\"2\"}}}]}}"
 #define LATENCY "\"latency\":{\"serviceMilliseconds\":25,\"slots\":2},\"priceUsdPerHour\":3"
 
@@ -310,7 +342,8 @@ TEST(higher_layers_win_and_say_so)
 {
     struct profile p;
     struct profile_faults f;
-    merge(TEMPLATE, "{\"annotations\":{\"sluice.dev/slo-p99-ms\":\"200\",\"sluice.dev/class\":\"P1\"}}",
+    merge(TEMPLATE,
+          "{\"annotations\":{\"sluice.dev/slo-p99-ms\":\"200\",\"sluice.dev/class\":\"P1\"}}",
           "{" REF ",\"maxUnits\":30,\"class\":\"P2\"," LATENCY "}", &p, &f);
     assert_faults(&f, 0, NULL);
     assert_near(p.slo_p99_ms, 200, 0, 0);
@@ -329,8 +362,8 @@ TEST(a_pause_in_any_layer_pauses)
 {
     struct profile p;
     struct profile_faults f;
-    merge(TEMPLATE, "{\"annotations\":{\"sluice.dev/paused\":\"true\"}}", "{" REF ",\"paused\":false," LATENCY "}", &p,
-          &f);
+    merge(TEMPLATE, "{\"annotations\":{\"sluice.dev/paused\":\"true\"}}",
+          "{" REF ",\"paused\":false," LATENCY "}", &p, &f);
     assert_faults(&f, 0, NULL);
     assert_true(p.paused);
     assert_int_equal(p.source[PROFILE_F_PAUSED], PROFILE_WORKLOAD);
@@ -341,7 +374,8 @@ TEST(a_wrong_value_counts_also_where_a_higher_layer_covers_it)
 {
     struct profile p;
     struct profile_faults f;
-    merge(TEMPLATE, "{\"annotations\":{\"sluice.dev/max\":\"-3\"}}", "{" REF ",\"maxUnits\":30," LATENCY "}", &p, &f);
+    merge(TEMPLATE, "{\"annotations\":{\"sluice.dev/max\":\"-3\"}}",
+          "{" REF ",\"maxUnits\":30," LATENCY "}", &p, &f);
     assert_faults(&f, 1, "annotation sluice.dev/max: \"-3\" is not a whole number");
     profile_fini(&p);
 }
@@ -354,9 +388,12 @@ TEST(what_must_be_stated_is_asked_for)
         {TEMPLATE, "{" REF ",\"latency\":{\"serviceMilliseconds\":25,\"slots\":2}}",
          "shop/api: priceUsdPerHour: not stated"},
         {TEMPLATE, "{" REF ",\"priceUsdPerHour\":3}", "shop/api: latency: not stated"},
-        {NULL, "{" REF ",\"maxUnits\":3,\"slo\":{\"p99Milliseconds\":9}," LATENCY "}", "gpusPerUnit: not stated"},
-        {NULL, "{" REF ",\"gpusPerUnit\":1,\"slo\":{\"p99Milliseconds\":90}," LATENCY "}", "maxUnits (or annotation"},
-        {NULL, "{" REF ",\"gpusPerUnit\":1,\"maxUnits\":3," LATENCY "}", "slo.p99Milliseconds (or annotation"},
+        {NULL, "{" REF ",\"maxUnits\":3,\"slo\":{\"p99Milliseconds\":9}," LATENCY "}",
+         "gpusPerUnit: not stated"},
+        {NULL, "{" REF ",\"gpusPerUnit\":1,\"slo\":{\"p99Milliseconds\":90}," LATENCY "}",
+         "maxUnits (or annotation"},
+        {NULL, "{" REF ",\"gpusPerUnit\":1,\"maxUnits\":3," LATENCY "}",
+         "slo.p99Milliseconds (or annotation"},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct profile p;
@@ -372,20 +409,25 @@ TEST(rules_over_several_fields)
     static const struct {
         const char *spec, *fault;
     } cases[] = {
-        {"\"minUnits\":20," LATENCY, "minUnits 20 (CapacityTarget) is above maxUnits 10 (pod template)"},
+        {"\"minUnits\":20," LATENCY,
+         "minUnits 20 (CapacityTarget) is above maxUnits 10 (pod template)"},
         {"\"minSafeUnits\":11," LATENCY, "minSafeUnits 11 (CapacityTarget) is above maxUnits 10"},
         {"\"override\":{\"units\":11,\"until\":\"2026-01-01T00:00:00Z\",\"author\":\"a\"}," LATENCY,
          "override.units 11 is above maxUnits 10"},
         {"\"override\":{\"units\":5}," LATENCY, "override: needs units, until and author"},
-        {"\"latency\":{\"serviceMilliseconds\":25},\"priceUsdPerHour\":1", "needs both serviceMilliseconds and slots"},
+        {"\"latency\":{\"serviceMilliseconds\":25},\"priceUsdPerHour\":1",
+         "needs both serviceMilliseconds and slots"},
         {"\"latency\":{\"serviceMilliseconds\":25,\"slots\":2,\"unitQps\":5},\"priceUsdPerHour\":1",
          "latency.unitQps: belongs to a curve"},
         {"\"latency\":{\"slots\":2,\"serviceMilliseconds\":2,\"curve\":["
          "{\"loadPerUnit\":1,\"p50Milliseconds\":10,\"p99Milliseconds\":20},"
-         "{\"loadPerUnit\":9,\"p50Milliseconds\":20,\"p99Milliseconds\":90}]},\"priceUsdPerHour\":1",
+         "{\"loadPerUnit\":9,\"p50Milliseconds\":20,\"p99Milliseconds\":90}]},\"priceUsdPerHour\":"
+         "1",
          "not both"},
-        {"\"latency\":{\"curve\":[{\"loadPerUnit\":9,\"p50Milliseconds\":10,\"p99Milliseconds\":20},"
-         "{\"loadPerUnit\":1,\"p50Milliseconds\":20,\"p99Milliseconds\":90}]},\"priceUsdPerHour\":1",
+        {"\"latency\":{\"curve\":[{\"loadPerUnit\":9,\"p50Milliseconds\":10,\"p99Milliseconds\":20}"
+         ","
+         "{\"loadPerUnit\":1,\"p50Milliseconds\":20,\"p99Milliseconds\":90}]},\"priceUsdPerHour\":"
+         "1",
          "shop/api: latency: "},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -457,7 +499,7 @@ TEST(values_set_by_code_are_checked_like_any_other)
     profile_fini(&p);
 }
 
-/* ---- for the decision -------------------------------------------------------------------------- */
+/* ---- for the decision ------------------------------------------------------------------------ */
 
 TEST(start_up_time_is_stated_else_measured_else_the_default)
 {
