@@ -118,6 +118,7 @@ static void set_opts(struct apiserver *a, const struct apiserver_opts *o)
     a->o.cert_file = keep(a, 1, o->cert_file);
     a->o.key_file = keep(a, 2, o->key_file);
     a->o.client_ca_file = keep(a, 3, o->client_ca_file);
+    a->o.ca_file = keep(a, 4, o->ca_file ? o->ca_file : o->cert_file);
     a->port = o->port;
     if (a->o.seed == 0)
         a->o.seed = 1;

@@ -33,7 +33,9 @@ struct apiserver_opts {
     uint16_t port;             /* 0: any free one; kept over apiserver_down and _up */
     uint64_t seed;             /* 0: 1 */
     bool refuse_anonymous;     /* 401 instead of 403 for requests without credentials */
-    const char *cert_file, *key_file, *client_ca_file; /* PEM, all or none: HTTPS; certificates of clients are users */
+    const char *cert_file, *key_file;  /* PEM, both or none: HTTPS */
+    const char *client_ca_file;        /* certificates of clients are users */
+    const char *ca_file;               /* what the kubeconfig trusts; NULL: cert_file, when self-signed */
 
     bool controllers;          /* Deployments, StatefulSets and ReplicaSets get pods, pods get nodes and start, ... */
     bool keep_unbound;         /* controllers, but pods wait for somebody else's binding */

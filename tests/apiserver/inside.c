@@ -158,10 +158,8 @@ enum err_code apiserver_kubeconfig(struct apiserver *a, const char *path, const 
     buf_fmt(&b,
             "apiVersion: v1\nkind: Config\ncurrent-context: test\n"
             "clusters:\n- name: test\n  cluster:\n    server: %s\n", a->url);
-    if (a->o.client_ca_file)
-        buf_fmt(&b, "    certificate-authority: %s\n", a->o.client_ca_file);
-    else if (a->o.cert_file)
-        buf_str(&b, "    insecure-skip-tls-verify: true\n");
+    if (a->o.ca_file)
+        buf_fmt(&b, "    certificate-authority: %s\n", a->o.ca_file);
     buf_fmt(&b,
             "users:\n- name: test\n  user:\n    token: %s\n"
             "contexts:\n- name: test\n  context:\n    cluster: test\n    user: test\n    namespace: default\n",

@@ -17,7 +17,7 @@ static const char help[] =
     "A Kubernetes API server to test against.  Prints its URL, serves until SIGTERM.\n\n"
     "  --address A           default 127.0.0.1\n"
     "  --port N              default any free one\n"
-    "  --cert F --key F      HTTPS; --client-ca F: client certificates are users\n"
+    "  --cert F --key F      HTTPS; --ca F: what the kubeconfig trusts; --client-ca F: client certificates are users\n"
     "  --kubeconfig F        writes one for the admin token \"" APISERVER_ADMIN_TOKEN "\"\n"
     "  --token TOKEN=USER    another token; its rights are what RBAC objects say (repeatable)\n"
     "  --reader TOKEN=USER   another token that may read everything (repeatable)\n"
@@ -82,6 +82,8 @@ static void set(struct args *a, const char *name, char *v)
         a->o.cert_file = v;
     else if (strcmp(name, "key") == 0)
         a->o.key_file = v;
+    else if (strcmp(name, "ca") == 0)
+        a->o.ca_file = v;
     else if (strcmp(name, "client-ca") == 0)
         a->o.client_ca_file = v;
     else if (strcmp(name, "kubeconfig") == 0)
@@ -116,7 +118,7 @@ static void set(struct args *a, const char *name, char *v)
 
 static void parse(int argc, char **argv, struct args *a)
 {
-    static const char *const with[] = {"address", "port", "cert", "key", "client-ca", "kubeconfig", "token", "reader", "load", "fill",
+    static const char *const with[] = {"address", "port", "cert", "key", "ca", "client-ca", "kubeconfig", "token", "reader", "load", "fill",
                                        "pod-start-ms", "pod-stop-ms", "time-scale", "time-origin", "crd-delay-ms", "bookmark-ms", "seed"};
     static const char *const without[] = {"no-controllers", "keep-unbound", "metrics", "refuse-anonymous", "die-with-parent", "help"};
     struct option table[ARRAY_LEN(with) + ARRAY_LEN(without) + 1] = {0};

@@ -225,11 +225,12 @@ TEST(kubectl_gets_on_with_it)
         skip();
     const char *dir = test_tmp_dir();
     make_certs(dir);
-    char cert[200], key[200], conf[200];
+    char cert[200], key[200], ca[200], conf[200];
     snprintf(cert, sizeof cert, "%s/s.pem", dir);
     snprintf(key, sizeof key, "%s/s.key", dir);
+    snprintf(ca, sizeof ca, "%s/ca.pem", dir);
     snprintf(conf, sizeof conf, "%s/conf", dir);
-    struct apiserver *a = start(&(struct apiserver_opts){.cert_file = cert, .key_file = key, .controllers = true});
+    struct apiserver *a = start(&(struct apiserver_opts){.cert_file = cert, .key_file = key, .ca_file = ca, .controllers = true});
     struct err e;
     apiserver_must_load(a, "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\nstatus: {capacity: {cpu: 32, memory: 64Gi, nvidia.com/gpu: 8, pods: 110}}\n");
     assert_ok(apiserver_kubeconfig(a, conf, NULL, &e), &e);

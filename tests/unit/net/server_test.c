@@ -48,6 +48,17 @@ static void stream_free(void *ctx)
     mem_free(s);
 }
 
+static bool settle(void *ctx, struct server_reply *out)
+{
+    struct stream *s = ctx;
+    if (!atomic_load(&s->app->end))
+        return false;
+    out->status = 202;
+    out->body = buf_init(64);
+    buf_str(&out->body, "settled");
+    return true;
+}
+
 static void answer_stream(struct app *app, struct server_reply *out, bool broken)
 {
     struct stream *s = mem_zero(1, sizeof *s);
@@ -68,6 +79,10 @@ static void handler(void *ctx, const struct server_request *in, struct server_re
         buf_add(&out->body, in->body, in->n_body);
     } else if (strcmp(in->path, "/stream") == 0) {
         answer_stream(app, out, false);
+    } else if (strcmp(in->path, "/settle") == 0) {
+        answer_stream(app, out, false);
+        out->pull = NULL;
+        out->settle = settle;
     } else if (strcmp(in->path, "/broken") == 0) {
         answer_stream(app, out, true);
     } else if (strcmp(in->path, "/cut") == 0) {
@@ -569,23 +584,47 @@ TEST(a_request_put_off_is_handled_a_second_time)
     server_stop(s);
 }
 
+TEST(an_answer_to_come_holds_nobody_up_and_is_dropped_when_its_client_leaves)
+{
+    struct app app = {0};
+    struct server *s = start(&app, NULL);
+    const char *r = "GET /settle HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
+    int left = dial(s), fd = dial(s);
+    say(left, r, strlen(r));
+    say(fd, r, strlen(r));
+    assert_true(wait_for(&app.n_handled, 2));
+    assert_alive(s);
+    close(left);
+    assert_true(wait_for(&app.n_freed, 1));
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    assert_int_equal(poll(&p, 1, 0), 0);
+    atomic_store(&app.end, true);
+    server_wake(s);
+    const char *a = hear(fd, NULL);
+    assert_int_equal(status_of(a), 202);
+    assert_non_null(strstr(a, "settled"));
+    close(fd);
+    assert_true(wait_for(&app.n_freed, 2));
+    server_stop(s);
+}
+
 TEST(stopping_ends_streams_delayed_and_half_sent_requests)
 {
     struct app app = {0};
     struct server *s = start(&app, NULL);
-    static const char *const r[] = {"GET /stream HTTP/1.1\r\nHost: h\r\n\r\n", "GET /late HTTP/1.1\r\nHost: h\r\n\r\n",
+    static const char *const r[] = {"GET /settle HTTP/1.1\r\nHost: h\r\n\r\n", "GET /stream HTTP/1.1\r\nHost: h\r\n\r\n", "GET /late HTTP/1.1\r\nHost: h\r\n\r\n",
                                     "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\n", "GET", ""};
     int fd[ARRAY_LEN(r)];
     for (size_t i = 0; i < ARRAY_LEN(r); i++) {
         fd[i] = dial(s);
         say(fd[i], r[i], strlen(r[i]));
     }
-    hear(fd[0], "\r\n\r\n");
-    assert_true(wait_for(&app.n_handled, 2));
+    hear(fd[1], "\r\n\r\n");
+    assert_true(wait_for(&app.n_handled, 3));
     int64_t from = clock_mono_us();
     server_stop(s);
     assert_true(clock_mono_us() - from < 5 * US_PER_S);
-    assert_int_equal(atomic_load(&app.n_freed), 1);
+    assert_int_equal(atomic_load(&app.n_freed), 2);
     for (size_t i = 0; i < ARRAY_LEN(r); i++) {
         hear(fd[i], NULL);
         close(fd[i]);
