@@ -162,6 +162,11 @@ double daemon_round_s(const struct daemon *d)
     return d->round_s;
 }
 
+struct shared *daemon_shared(const struct daemon *d)
+{
+    return d->shared;
+}
+
 bool daemon_quiet(const struct daemon *d)
 {
     bool busy;

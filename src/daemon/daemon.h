@@ -50,6 +50,8 @@ uint16_t daemon_port(const struct daemon *d); /* of the endpoints */
 void daemon_turn(struct daemon *d, int64_t wait_us);
 bool daemon_leads(const struct daemon *d);
 double daemon_round_s(const struct daemon *d); /* how long the newest round took, records included; 0: none yet */
+/* Where its endpoints leave commands (shared.h): for tests that give some without HTTP. */
+struct shared *daemon_shared(const struct daemon *d);
 /* Nothing is due, asked for or being carried out at this instant: for tests whose clock stands still. */
 bool daemon_quiet(const struct daemon *d);
 

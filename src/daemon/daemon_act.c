@@ -177,6 +177,8 @@ static void act_done_cb(void *ctx, void *target, const struct act_result *r)
     }
     if (r->conflict)
         l->seen_status[0] = '\0'; /* look again */
+    if (r->job == ACT_PUBLISH)
+        daemon_override_written(d, l, r);
 }
 
 /* ---- what the cluster says -------------------------------------------------------------------- */

@@ -147,5 +147,18 @@ void daemon_event(struct daemon *d, const struct live *l, bool warning, const ch
 
 /* daemon_commands.c */
 void daemon_commands(struct daemon *d);
+void daemon_note(struct daemon *d, enum store_note_kind kind, const struct live *l, const struct command *c,
+                 int64_t until_us);
+
+/* daemon_override.c: sizes fixed by people, kept in the status. */
+struct override_wait;
+void daemon_override(struct daemon *d, struct live *l, const struct command *c); /* answers it, now or later */
+void daemon_overrides(struct daemon *d);                                         /* every turn */
+void daemon_override_written(struct daemon *d, struct live *l, const struct act_result *r); /* a publish ended */
+void daemon_override_drop(struct daemon *d, struct live *l, enum command_result result, const char *why);
+/* What holds for the target now: the status, else its owner's spec; units -1: nothing. */
+struct status_override daemon_override_of(const struct daemon *d, const struct live *l);
+/* What the status is to say: what it says, or is about to, until it ends. */
+void daemon_fill_override(const struct daemon *d, struct live *l);
 
 #endif

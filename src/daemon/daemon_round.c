@@ -83,7 +83,8 @@ static enum live_hold hold_of(const struct daemon *d, const struct live *l)
 static struct capacity_claims claims_of(const struct daemon *d, const struct live *l)
 {
     const struct profile *p = &l->profile;
-    bool fixed = p->source[PROFILE_F_OVERRIDE_UNITS] != PROFILE_UNSET && p->override_until_us > d->now_us;
+    struct status_override o = daemon_override_of(d, l);
+    bool fixed = o.units >= 0;
     return (struct capacity_claims){
         .frozen = freeze_on(d->freeze),
         .paused = p->paused,
@@ -91,8 +92,8 @@ static struct capacity_claims claims_of(const struct daemon *d, const struct liv
         .owned_by_other = l->owner.kind != OWNER_NONE,
         .cluster_abnormal = d->abnormal,
         .override_on = fixed,
-        .override_units = fixed ? p->override_units : 0,
-        .override_until_us = fixed ? p->override_until_us : 0,
+        .override_units = fixed ? o.units : 0,
+        .override_until_us = fixed ? o.until_us : 0,
     };
 }
 

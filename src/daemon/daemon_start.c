@@ -355,6 +355,7 @@ static void target_removed(void *ctx, struct live *l)
     if (collect_set(d->sources.collect, l->slot, NULL, &e))
         log_write(d->log, LOG_WARN, "collect", "target is not removed", "slot=%d error=\"%s\"", l->slot, e.msg);
     metrics_drop_target(d->metrics, l->target.id.namespace_, l->name);
+    daemon_override_drop(d, l, COMMAND_NO_TARGET, "the target is gone");
 }
 
 static void start_roster(struct daemon *d)

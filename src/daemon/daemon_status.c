@@ -86,6 +86,7 @@ void daemon_fill_status(struct daemon *d, struct live *l)
     fill_forecast(&l->target.forecast, &s->forecast);
     s->startup.n = startup_save(&l->startup, s->startup.seconds);
     fill_freeze(d, &s->freeze);
+    daemon_fill_override(d, l);
     if (l->target.decided) {
         fill_decision(d, l, &p->record, &s->decision);
         safety_from_guard(&p->cfg, &p->state.guard, &s->safety);

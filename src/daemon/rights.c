@@ -28,8 +28,7 @@ const struct right rights[] = {
 
     NEED("apps", "deployments", "scale", "update", SINGLE, "scaling"),
     NEED("apps", "statefulsets", "scale", "update", SINGLE, "scaling"),
-    NEED("sluice.dev", "capacitytargets", "status", "patch", SINGLE, "safety state, intent, outcome"),
-    NEED("sluice.dev", "capacitytargets", NULL, "patch", SINGLE, "sluice override"),
+    NEED("sluice.dev", "capacitytargets", "status", "patch", SINGLE, "safety state, overrides, intent, outcome"),
     NEED("events.k8s.io", "events", NULL, "create patch", SINGLE, "what was done, and why not"),
     OWN("coordination.k8s.io", "leases", NULL, "create", SINGLE, "which replica acts"),
     OWN("coordination.k8s.io", "leases", "sluice", "get update", SINGLE, "which replica acts"),
@@ -48,7 +47,7 @@ const struct right rights_never[] = {
     NEVER("", "pods", "exec", "create"),
     NEVER("", "nodes", NULL, "patch delete"),
     NEVER("apps", "deployments", NULL, "create update patch delete"),
-    NEVER("sluice.dev", "capacitytargets", NULL, "create delete"),
+    NEVER("sluice.dev", "capacitytargets", NULL, "create patch delete"),
     NEVER("rbac.authorization.k8s.io", "clusterrolebindings", NULL, "create"),
 };
 /* clang-format on */

@@ -69,6 +69,7 @@ struct live {
     struct err status_error;         /* it could not be read */
     struct executor *executor;       /* LIVE_SPEC, once its kind is known */
     enum live_hold hold, shown_hold; /* shown: in the metrics */
+    struct override_wait *override_wait; /* one on its way into the status (daemon_override.c), or NULL */
     int told_cause;                  /* of the last event about a size held; -1: none */
     bool told_owned;
     /* of the decision being acted on */
