@@ -482,8 +482,9 @@ static inline struct allow check_bounds(const struct ask *a)
     const struct capacity_spec *spec = &a->cfg->spec;
     const struct sense_state *s = &a->state->sense;
     int safe = floor_safe(a);
-    int serves = (int)s->need_now; /* NaN: freshness holds already */
-    serves = present(s->need_now) ? serves + ((float)serves < s->need_now) : 0;
+    float need = clamp_float(s->need_now, 0, CAPACITY_UNITS_LIMIT); /* NaN is 0: freshness holds already */
+    int serves = (int)need;
+    serves += (float)serves < need;
     bool doubtful = gauge_doubtful(a);
     if (__builtin_expect(doubtful, 0))
         serves = max_int(serves, floor_by_demand(a));

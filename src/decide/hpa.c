@@ -63,6 +63,12 @@ static bool within(double ratio, double tolerance)
     return ratio >= 1 - tolerance && ratio <= 1 + tolerance;
 }
 
+/* However absurd the measurement. */
+static int whole_units(double x)
+{
+    return (int)fmin(ceil(x), 1 << 20);
+}
+
 int hpa_metric_units(const struct hpa_metric *m, int current, double tolerance)
 {
     double total = m->total;
@@ -72,7 +78,7 @@ int hpa_metric_units(const struct hpa_metric *m, int current, double tolerance)
     double ratio = usage_ratio(m, total, n);
     bool grow_not_ready = m->n_not_ready > 0 && ratio > 1;
     if (!grow_not_ready && m->n_missing == 0)
-        return within(ratio, tolerance) ? current : (int)ceil(ratio * n);
+        return within(ratio, tolerance) ? current : whole_units(ratio * n);
     if (m->n_missing > 0 && ratio < 1)
         total += m->n_missing * (m->kind == HPA_UTILISATION ? fmax(1, m->target) : m->target);
     if (m->n_missing > 0 && ratio != 1)
@@ -82,7 +88,7 @@ int hpa_metric_units(const struct hpa_metric *m, int current, double tolerance)
     double second = usage_ratio(m, total, n);
     if (within(second, tolerance) || (ratio < 1 && second > 1) || (ratio > 1 && second < 1))
         return current;
-    int units = (int)ceil(second * n);
+    int units = whole_units(second * n);
     if ((second < 1 && units > current) || (second > 1 && units < current))
         return current;
     return units;

@@ -40,6 +40,8 @@ TEST(hpa_follows_the_published_formula_for_one_metric)
          {HPA_UTILISATION, 1.0, 28.7, 6, 0, 0},
          4,
          29},
+        {"an absurd measurement asks for much, never for less", {HPA_AVERAGE, 1, 1e29, 3, 0, 0}, 3, 1 << 20},
+        {"likewise with units missing", {HPA_AVERAGE, 1, 1e29, 3, 1, 1}, 3, 1 << 20},
         /* not ready: as 0 when growing */
         {"unready units soften growth: 1.2 of 2 over 3",
          {HPA_UTILISATION, 0.30, 1.2, 2, 1, 0},
