@@ -29,6 +29,7 @@ struct slot {
 struct cluster {
     struct kube *kube;
     struct log *log;
+    int64_t retry_us;
     struct text_pool *pool;
     char *ns[NAMESPACES_MAX]; /* NULL: all */
     size_t n_ns;
@@ -60,6 +61,10 @@ static enum err_code slot_start(struct cluster *c, int kind, struct err *e)
         struct informer_opts o = informer_opts_default();
         o.resource = s->resource;
         o.ns = c->ns[i];
+        if (c->retry_us) {
+            o.backoff_us = c->retry_us;
+            o.backoff_max_us = 8 * c->retry_us;
+        }
         o.projection = kind == CLUSTER_PODS ? kube_pod_projection(c->pool) : kube_raw_projection(c->pool);
         if (kind != CLUSTER_PODS)
             o.handler = (struct informer_handler){.add = changed, .update = updated, .del = changed, .ctx = c};
@@ -147,6 +152,7 @@ enum err_code cluster_new(struct kube *k, const struct cluster_opts *o, struct c
     struct cluster *c = mem_zero(1, sizeof *c);
     c->kube = k;
     c->log = o->log;
+    c->retry_us = o->retry_us;
     c->pool = text_pool_new();
     c->n_ns = o->n_namespaces ? o->n_namespaces : 1;
     for (size_t i = 0; i < o->n_namespaces; i++)

@@ -37,6 +37,7 @@ struct cluster_opts {
     const char *const *namespaces; /* watched; none: all */
     size_t n_namespaces;
     struct log *log;
+    int64_t retry_us;   /* first wait after a failed list or watch, eightfold at most; 0: the usual ones */
 };
 
 struct cluster;

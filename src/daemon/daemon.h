@@ -19,11 +19,12 @@
 #include "base/err.h"
 #include "base/log.h"
 
-/* What a test of many replicas and days puts in place of the world: clocks, and who leads. */
+/* What a test of many replicas and days puts in place of the world: clocks, who leads, and how soon to try again. */
 struct daemon_outside {
     int64_t (*wall_us)(void *ctx);
     int64_t (*mono_us)(void *ctx);
     bool (*leads)(void *ctx, const char *replica);
+    int64_t retry_us; /* first wait after a failed request, list or query, eightfold at most; 0: the usual ones */
     void *ctx;
 };
 

@@ -135,6 +135,11 @@ static enum err_code start_freeze(struct daemon *d, struct err *e)
     return rc;
 }
 
+static int64_t retry_us_of(const struct daemon *d)
+{
+    return d->outside ? d->outside->retry_us : 0;
+}
+
 static enum err_code start_kube(struct daemon *d, struct err *e)
 {
     const struct run_config *c = &d->config.c;
@@ -150,6 +155,10 @@ static enum err_code start_kube(struct daemon *d, struct err *e)
     o.read_only = !daemon_acts_in(d);
     o.deadline_us = c->kube.timeout_us;
     o.seed = d->seed;
+    if (retry_us_of(d)) {
+        o.backoff_us = retry_us_of(d);
+        o.backoff_max_us = 8 * retry_us_of(d);
+    }
     if ((rc = http_client_new(&d->http, e)) || (rc = kube_new(d->kube_config, d->http, &o, &d->kube, e)))
         return rc;
     struct kube_events_opts events = kube_events_opts_default();
@@ -165,6 +174,7 @@ static enum err_code start_cluster(struct daemon *d, struct err *e)
         .namespaces = (const char *const *)c->kube.namespaces.items,
         .n_namespaces = c->kube.namespaces.n,
         .log = d->log,
+        .retry_us = retry_us_of(d),
     };
     return cluster_new(d->kube, &o, &d->cluster, e);
 }
@@ -253,6 +263,10 @@ static enum err_code start_sources(struct daemon *d, struct err *e)
         struct prom_opts o = prom_opts_default();
         o.timeout_us = c->prometheus.timeout_us;
         o.seed = d->seed;
+        if (retry_us_of(d)) {
+            o.backoff_us = retry_us_of(d);
+            o.backoff_max_us = 8 * retry_us_of(d);
+        }
         if ((rc = http_server_new(&where, &s->server, e)))
             return err_wrap(e, "prometheus");
         prom_new(d->http, s->server, &o, &s->prom);
