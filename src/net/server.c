@@ -1,13 +1,14 @@
 /* server.c - start and stop, and the way of one request through libmicrohttpd's callbacks.
  *
  *   uri_seen      the request line is in: the exchange is made, its head is timed
- *   access        (1) head complete: caps, path and query; (2..n) body; (n+1) handler, answer queued
- *   completed     answered or broken off: the exchange is released
+ *   access        (1) head complete: caps, path and query; (2..n) body; (n+1) handler, answer
+ * queued completed     answered or broken off: the exchange is released
  *
- * libmicrohttpd's memory per connection bounds the head (it answers 431 or 414 itself past twice the cap).  A body over
- * the cap is read and dropped up to SERVER_DRAIN_BYTES before the 413, because closing on a client that still
- * sends resets the connection and loses the answer; a client that waits for "100 Continue" gets it at once.
- * A streamed answer that has nothing to say is suspended, not polled. */
+ * libmicrohttpd's memory per connection bounds the head (it answers 431 or 414 itself past twice
+ * the cap).  A body over the cap is read and dropped up to SERVER_DRAIN_BYTES before the 413,
+ * because closing on a client that still sends resets the connection and loses the answer; a client
+ * that waits for "100 Continue" gets it at once. A streamed answer that has nothing to say is
+ * suspended, not polled. */
 #include "net/server_priv.h"
 
 #include <arpa/inet.h>
@@ -31,7 +32,7 @@ struct server_exchange {
     struct server_target target;
     struct buf body;
     size_t n_dropped;
-    int refuse;               /* status to answer instead of asking the handler; 0: none */
+    int refuse; /* status to answer instead of asking the handler; 0: none */
     const char *why;
     bool begun, handled;
     struct server_reply reply;
@@ -109,7 +110,8 @@ static struct MHD_Response *make_response(struct server_exchange *x)
 {
     struct server_reply *r = &x->reply;
     if (r->pull)
-        return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, SERVER_PULL_BYTES, pull, x, NULL);
+        return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, SERVER_PULL_BYTES, pull, x,
+                                                 NULL);
     size_t n = r->body.n;
     char *p = buf_take(&r->body);
     struct MHD_Response *m = MHD_create_response_from_buffer_with_free_callback(n, p, mem_free);
@@ -128,7 +130,8 @@ static enum MHD_Result send_reply(struct server_exchange *x)
     struct MHD_Response *m = r->cut ? NULL : make_response(x);
     if (!m)
         return MHD_NO;
-    MHD_add_response_header(m, "Content-Type", r->content_type ? r->content_type : "application/json");
+    MHD_add_response_header(m, "Content-Type",
+                            r->content_type ? r->content_type : "application/json");
     for (int i = 0; i < r->n_headers; i++)
         MHD_add_response_header(m, r->header[i].name, r->header[i].value);
     server_conn_phase(x->c, SERVER_REPLY);
@@ -152,9 +155,15 @@ static enum MHD_Result refuse(struct server_exchange *x)
 static void call_handler(struct server_exchange *x, const char *method, bool again)
 {
     struct server *s = x->c->s;
-    struct server_request r = {.method = method, .path = x->target.path, .body = x->body.p ? x->body.p : "",
-                               .n_body = x->body.n, .client_cn = x->c->cn[0] ? x->c->cn : NULL,
-                               .peer = x->c->peer, .target = x->uri, .again = again, .impl = x};
+    struct server_request r = {.method = method,
+                               .path = x->target.path,
+                               .body = x->body.p ? x->body.p : "",
+                               .n_body = x->body.n,
+                               .client_cn = x->c->cn[0] ? x->c->cn : NULL,
+                               .peer = x->c->peer,
+                               .target = x->uri,
+                               .again = again,
+                               .impl = x};
     reply_fini(&x->reply);
     s->o.handler(s->o.ctx, &r, &x->reply);
     x->handled = true;
@@ -188,7 +197,8 @@ static enum MHD_Result handle(struct server_exchange *x, const char *method)
         server_conn_phase(x->c, SERVER_BUSY);
         call_handler(x, method, !first);
         if (x->reply.delay_us > 0)
-            return server_conn_sleep(x->c, clock_mono_us() + x->reply.delay_us, false, 0) ? MHD_YES : MHD_NO;
+            return server_conn_sleep(x->c, clock_mono_us() + x->reply.delay_us, false, 0) ? MHD_YES
+                                                                                          : MHD_NO;
         if (x->reply.later)
             return MHD_NO; /* later, but never */
     }
@@ -241,9 +251,11 @@ static enum MHD_Result begin(struct server_exchange *x)
     struct err e;
     enum err_code rc = server_target_parse(x->uri, &x->target, &e);
     if (rc)
-        set_refuse(x, 400, rc == ERR_LIMIT ? "too many query parameters" : "malformed request target");
+        set_refuse(x, 400,
+                   rc == ERR_LIMIT ? "too many query parameters" : "malformed request target");
     if (c->s->tls && o->client_ca_file && !c->cn[0]) {
-        const union MHD_ConnectionInfo *i = MHD_get_connection_info(c->mhd, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+        const union MHD_ConnectionInfo *i =
+            MHD_get_connection_info(c->mhd, MHD_CONNECTION_INFO_GNUTLS_SESSION);
         if (!i || !server_tls_peer(i->tls_session, c->cn, sizeof c->cn))
             c->cn[0] = '\0';
         if (!c->cn[0] && o->client_cert_required)
@@ -257,7 +269,8 @@ static enum MHD_Result begin(struct server_exchange *x)
     if (n > o->body_cap)
         set_refuse(x, 413, "request body too large");
     const char *expect = MHD_lookup_connection_value(c->mhd, MHD_HEADER_KIND, "Expect");
-    if (x->refuse && ((expect && strcasecmp(expect, "100-continue") == 0) || n > SERVER_DRAIN_BYTES))
+    if (x->refuse &&
+        ((expect && strcasecmp(expect, "100-continue") == 0) || n > SERVER_DRAIN_BYTES))
         return refuse(x);
     return MHD_YES;
 }
@@ -275,8 +288,9 @@ static enum MHD_Result more_body(struct server_exchange *x, const char *p, size_
     return x->n_dropped <= SERVER_DRAIN_BYTES ? MHD_YES : MHD_NO;
 }
 
-static enum MHD_Result on_access(void *cls, struct MHD_Connection *mhd, const char *url, const char *method,
-                                 const char *version, const char *data, size_t *n_data, void **con_cls)
+static enum MHD_Result on_access(void *cls, struct MHD_Connection *mhd, const char *url,
+                                 const char *method, const char *version, const char *data,
+                                 size_t *n_data, void **con_cls)
 {
     (void)cls, (void)mhd, (void)url, (void)version;
     struct server_exchange *x = *con_cls;
@@ -292,7 +306,8 @@ static enum MHD_Result on_access(void *cls, struct MHD_Connection *mhd, const ch
     return handle(x, method);
 }
 
-static void completed(void *cls, struct MHD_Connection *mhd, void **con_cls, enum MHD_RequestTerminationCode why)
+static void completed(void *cls, struct MHD_Connection *mhd, void **con_cls,
+                      enum MHD_RequestTerminationCode why)
 {
     (void)cls, (void)why;
     struct server_conn *c = server_conn_of(mhd);
@@ -315,28 +330,38 @@ static size_t keep_escapes(void *cls, struct MHD_Connection *mhd, char *s)
 
 struct server_opts server_opts_default(void)
 {
-    return (struct server_opts){.address = "127.0.0.1", .threads = 1, .body_cap = 1 << 20, .header_cap = 32 << 10,
-                                .max_connections = 256, .idle_us = 10 * US_PER_S};
+    return (struct server_opts){.address = "127.0.0.1",
+                                .threads = 1,
+                                .body_cap = 1 << 20,
+                                .header_cap = 32 << 10,
+                                .max_connections = 256,
+                                .idle_us = 10 * US_PER_S};
 }
 
 static enum err_code check_opts(const struct server_opts *o, struct err *e)
 {
     if (!o->handler)
         return err_set(e, ERR_INVAL, "server: no handler");
-    if (o->threads < 1 || o->threads > 64 || o->max_connections < o->threads || o->max_per_address < 0)
-        return err_set(e, ERR_INVAL, "server: %d threads, %d connections", o->threads, o->max_connections);
-    if (o->body_cap == 0 || o->header_cap < 256 || o->header_cap > (1u << 24) || o->idle_us < US_PER_MS)
+    if (o->threads < 1 || o->threads > 64 || o->max_connections < o->threads ||
+        o->max_per_address < 0)
+        return err_set(e, ERR_INVAL, "server: %d threads, %d connections", o->threads,
+                       o->max_connections);
+    if (o->body_cap == 0 || o->header_cap < 256 || o->header_cap > (1u << 24) ||
+        o->idle_us < US_PER_MS)
         return err_set(e, ERR_INVAL, "server: caps or idle time too small or too large");
     if (!o->cert_file != !o->key_file)
-        return err_set(e, ERR_INVAL, "server: a certificate needs its key, and a key its certificate");
+        return err_set(e, ERR_INVAL,
+                       "server: a certificate needs its key, and a key its certificate");
     if (o->client_ca_file && !o->cert_file)
         return err_set(e, ERR_INVAL, "server: client certificates need a server certificate");
     if (o->client_cert_required && !o->client_ca_file)
-        return err_set(e, ERR_INVAL, "server: client certificates are required, but none is trusted");
+        return err_set(e, ERR_INVAL,
+                       "server: client certificates are required, but none is trusted");
     return ERR_OK;
 }
 
-static enum err_code open_socket(const struct server_opts *o, int *fd, uint16_t *port, struct err *e)
+static enum err_code open_socket(const struct server_opts *o, int *fd, uint16_t *port,
+                                 struct err *e)
 {
     union {
         struct sockaddr any;
@@ -358,8 +383,8 @@ static enum err_code open_socket(const struct server_opts *o, int *fd, uint16_t 
     *fd = socket(a.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (*fd < 0)
         return err_sys(e, errno, "server: socket");
-    if (setsockopt(*fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) < 0 || bind(*fd, &a.any, n) < 0 ||
-        listen(*fd, 512) < 0 || getsockname(*fd, &a.any, &n) < 0) {
+    if (setsockopt(*fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) < 0 ||
+        bind(*fd, &a.any, n) < 0 || listen(*fd, 512) < 0 || getsockname(*fd, &a.any, &n) < 0) {
         enum err_code rc = err_sys(e, errno, "listen on %s port %u", o->address, o->port);
         close(*fd);
         return rc;
@@ -377,11 +402,12 @@ static enum err_code start_daemon(struct server *s, int fd, struct err *e)
     if (o->threads > 1)
         more[n++] = (struct MHD_OptionItem){MHD_OPTION_THREAD_POOL_SIZE, o->threads, NULL};
     if (o->max_per_address)
-        more[n++] = (struct MHD_OptionItem){MHD_OPTION_PER_IP_CONNECTION_LIMIT, o->max_per_address, NULL};
+        more[n++] =
+            (struct MHD_OptionItem){MHD_OPTION_PER_IP_CONNECTION_LIMIT, o->max_per_address, NULL};
     if (s->tls) {
         flags |= MHD_USE_TLS;
         more[n++] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_CERT_CALLBACK, 0,
-                                            __extension__(void *)server_tls_certificate};
+                                            __extension__(void *) server_tls_certificate};
     }
     more[n] = (struct MHD_OptionItem){MHD_OPTION_END, 0, NULL};
     /* Its time-out covers what the watchdog does not: a client that does not take its answer. */
@@ -390,10 +416,11 @@ static enum err_code start_daemon(struct server *s, int fd, struct err *e)
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are the main thread's */
     s->daemon = MHD_start_daemon(
-        flags, 0, NULL, NULL, on_access, s, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)o->max_connections, MHD_OPTION_CONNECTION_TIMEOUT, idle_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        (size_t)(2 * o->header_cap + 16384), MHD_OPTION_NOTIFY_COMPLETED, completed, NULL,
-        MHD_OPTION_NOTIFY_CONNECTION, server_conn_notify, s, MHD_OPTION_URI_LOG_CALLBACK, uri_seen, s,
+        flags, 0, NULL, NULL, on_access, s, MHD_OPTION_LISTEN_SOCKET, fd,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)o->max_connections, MHD_OPTION_CONNECTION_TIMEOUT,
+        idle_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)(2 * o->header_cap + 16384),
+        MHD_OPTION_NOTIFY_COMPLETED, completed, NULL, MHD_OPTION_NOTIFY_CONNECTION,
+        server_conn_notify, s, MHD_OPTION_URI_LOG_CALLBACK, uri_seen, s,
         MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL, MHD_OPTION_ARRAY, more, MHD_OPTION_END);
     int sys = errno;
     pthread_sigmask(SIG_SETMASK, &old, NULL);

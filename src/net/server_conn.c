@@ -1,11 +1,12 @@
 /* server_conn.c - every open connection, and the thread that watches over them.
  *
- * libmicrohttpd's own time-out counts whole seconds and starts anew with each byte, so a client that sends one byte now
- * and then would hold its connection for ever.  The watchdog gives the head of a request idle_us from its first
- * byte, and the body idle_us of silence and BODY_IDLES times that in all.  What is late gets a 408 and a
- * shutdown of the socket, which its thread then finds closed.  (Over TLS just the latter: the session belongs
- * to that thread.)  The slot of a connection is taken out of the table before its descriptor is closed, so the
- * watchdog never touches a reused one.
+ * libmicrohttpd's own time-out counts whole seconds and starts anew with each byte, so a client
+ * that sends one byte now and then would hold its connection for ever.  The watchdog gives the head
+ * of a request idle_us from its first byte, and the body idle_us of silence and BODY_IDLES times
+ * that in all.  What is late gets a 408 and a shutdown of the socket, which its thread then finds
+ * closed.  (Over TLS just the latter: the session belongs to that thread.)  The slot of a
+ * connection is taken out of the table before its descriptor is closed, so the watchdog never
+ * touches a reused one.
  *
  * It also wakes what sleeps: delayed answers, and streamed answers every SERVER_ASK_AGAIN_US. */
 #include "net/server_priv.h"
@@ -57,7 +58,8 @@ static void conn_open(struct server *s, struct MHD_Connection *mhd, void **slot)
     c->s = s;
     c->mhd = mhd;
     c->since_us = clock_mono_us();
-    const union MHD_ConnectionInfo *i = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
+    const union MHD_ConnectionInfo *i =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
     c->fd = i ? i->connect_fd : -1;
     name_peer(c);
     if (s->tls) {
@@ -178,7 +180,8 @@ static void cut(struct server_conn *c) /* locked */
     static const char late[] = "HTTP/1.1 408 Request Timeout\r\nContent-Type: text/plain\r\n"
                                "Content-Length: 16\r\nConnection: close\r\n\r\nrequest timeout\n";
     bool asked = c->phase != SERVER_WAIT || c->n_served == 0;
-    if (asked && !c->s->tls && send(c->fd, late, sizeof late - 1, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
+    if (asked && !c->s->tls &&
+        send(c->fd, late, sizeof late - 1, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
         /* The client does not even take this: closing is all that is left. */
     }
     shutdown(c->fd, SHUT_RDWR);

@@ -5,8 +5,8 @@
  *   server_request.c  request target: path and query, decoded under caps
  *   server_tls.c      certificate, trust and the check of client certificates
  *
- * Locks: `lock` guards the connection table and everything marked below.  It is taken last: neither handlers nor pull
- * functions are called under it. */
+ * Locks: `lock` guards the connection table and everything marked below.  It is taken last: neither
+ * handlers nor pull functions are called under it. */
 #ifndef NET_SERVER_PRIV_H
 #define NET_SERVER_PRIV_H
 
@@ -20,8 +20,9 @@
 #include "net/server.h"
 
 enum {
-    SERVER_QUERY_MAX = 128,          /* parameters of one request */
-    SERVER_DRAIN_BYTES = 32 << 20,   /* of a body over the cap: read and dropped, so that the client sees the 413 */
+    SERVER_QUERY_MAX = 128, /* parameters of one request */
+    SERVER_DRAIN_BYTES =
+        32 << 20, /* of a body over the cap: read and dropped, so that the client sees the 413 */
     SERVER_PULL_BYTES = 64 << 10,
 };
 #define SERVER_ASK_AGAIN_US INT64_C(100000)
@@ -31,18 +32,20 @@ struct server_param {
     const char *key, *value;
 };
 struct server_target {
-    char *text;  /* owner of what the rest points to */
+    char *text; /* owner of what the rest points to */
     const char *path;
     struct server_param param[SERVER_QUERY_MAX];
     size_t n_params;
 };
 /* Errors: ERR_PARSE (bad escape, NUL, control byte), ERR_LIMIT (too many parameters). */
-NODISCARD enum err_code server_target_parse(const char *uri, struct server_target *out, struct err *e);
+NODISCARD enum err_code server_target_parse(const char *uri, struct server_target *out,
+                                            struct err *e);
 void server_target_fini(struct server_target *t);
 
 /* ---- certificates ---- */
 struct server_tls;
-NODISCARD enum err_code server_tls_new(const struct server_opts *o, struct server_tls **out, struct err *e);
+NODISCARD enum err_code server_tls_new(const struct server_opts *o, struct server_tls **out,
+                                       struct err *e);
 NODISCARD enum err_code server_tls_reload(struct server_tls *t, struct err *e);
 void server_tls_free(struct server_tls *t);
 /* For a session that is about to shake hands. */
@@ -56,11 +59,11 @@ bool server_tls_peer(gnutls_session_t session, char *cn, size_t n);
 
 /* ---- connections ---- */
 enum server_phase {
-    SERVER_WAIT,    /* for the first byte, or the next request */
+    SERVER_WAIT, /* for the first byte, or the next request */
     SERVER_HEADERS,
     SERVER_BODY,
-    SERVER_BUSY,    /* the handler, a delayed answer */
-    SERVER_REPLY,   /* libmicrohttpd times the writing */
+    SERVER_BUSY,  /* the handler, a delayed answer */
+    SERVER_REPLY, /* libmicrohttpd times the writing */
 };
 
 struct server_exchange;
@@ -68,22 +71,22 @@ struct server_conn {
     struct server *s;
     struct MHD_Connection *mhd;
     int fd;
-    enum server_phase phase;         /* this and all below: under lock */
-    int64_t since_us;                /* last progress in the phase */
-    int64_t begin_us;                /* of the request */
+    enum server_phase phase; /* this and all below: under lock */
+    int64_t since_us;        /* last progress in the phase */
+    int64_t begin_us;        /* of the request */
     uint64_t n_served;
     bool cut;
-    bool asleep;                     /* suspended, until wake_us or server_wake */
-    bool stream;                     /* asleep as a streamed answer */
+    bool asleep; /* suspended, until wake_us or server_wake */
+    bool stream; /* asleep as a streamed answer */
     int64_t wake_us;
-    char cn[128];                    /* of the client certificate; its own thread's */
+    char cn[128]; /* of the client certificate; its own thread's */
     char peer[80];
-    struct server_exchange *x;       /* its own thread's */
+    struct server_exchange *x; /* its own thread's */
     struct server_conn *prev, *next;
 };
 
 struct server {
-    struct server_opts o;            /* its texts are in `text` */
+    struct server_opts o; /* its texts are in `text` */
     char *text[4];
     struct MHD_Daemon *daemon;
     uint16_t port;
@@ -92,7 +95,7 @@ struct server {
     bool watching;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    struct server_conn *conns;       /* under lock */
+    struct server_conn *conns; /* under lock */
     atomic_bool stopping;
     atomic_uint_fast64_t wakes;
 };
@@ -102,12 +105,12 @@ struct server_conn *server_conn_of(struct MHD_Connection *mhd);
 void server_conn_notify(void *cls, struct MHD_Connection *mhd, void **slot,
                         enum MHD_ConnectionNotificationCode what);
 void server_conn_phase(struct server_conn *c, enum server_phase phase);
-/* Suspends until `wake_us` (clock_mono_us), or server_wake for a stream.  False when the server stops, or when it was woken
- * since `wakes` was read. */
+/* Suspends until `wake_us` (clock_mono_us), or server_wake for a stream.  False when the server
+ * stops, or when it was woken since `wakes` was read. */
 bool server_conn_sleep(struct server_conn *c, int64_t wake_us, bool stream, uint64_t wakes);
 bool server_conn_gone(const struct server_conn *c); /* the client has closed its side */
 NODISCARD enum err_code server_watchdog_start(struct server *s, struct err *e);
-void server_watchdog_stop(struct server *s); /* wakes all that sleep, for good */
+void server_watchdog_stop(struct server *s);          /* wakes all that sleep, for good */
 void server_exchange_free(struct server_exchange *x); /* NULL is fine */
 
 #endif

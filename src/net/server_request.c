@@ -1,7 +1,7 @@
 /* server_request.c - the request target: "/a%20b?x=1&y" into a path and parameters.
  *
- * Decoded here and not by libmicrohttpd: a %00 would cut the path short there, and a bad escape would pass as text.
- * One copy of the target is cut up in place. */
+ * Decoded here and not by libmicrohttpd: a %00 would cut the path short there, and a bad escape
+ * would pass as text. One copy of the target is cut up in place. */
 #include "net/server_priv.h"
 
 #include <string.h>

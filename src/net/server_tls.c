@@ -1,13 +1,14 @@
 /* server_tls.c - the server's certificate, and who may connect.
  *
- * libmicrohttpd asks for certificate and key at each handshake, so a rotated pair is used by the next connection
- * without a restart.  A generation (certificate, key, trusted CAs) is immutable; older ones are kept until the server
- * stops, since a handshake may still be using them.  They are a few KiB, and a reload that finds the files
- * unchanged makes none.
+ * libmicrohttpd asks for certificate and key at each handshake, so a rotated pair is used by the
+ * next connection without a restart.  A generation (certificate, key, trusted CAs) is immutable;
+ * older ones are kept until the server stops, since a handshake may still be using them.  They are
+ * a few KiB, and a reload that finds the files unchanged makes none.
  *
- * A client certificate is verified within the handshake against client_ca_file (chain, validity, client-auth
- * purpose); one that fails ends the handshake with an alert, whether certificates are required or not.
- * The session finds its server through the pointer of the (unused) session cache. */
+ * A client certificate is verified within the handshake against client_ca_file (chain, validity,
+ * client-auth purpose); one that fails ends the handshake with an alert, whether certificates are
+ * required or not. The session finds its server through the pointer of the (unused) session cache.
+ */
 #include "net/server_priv.h"
 
 #include <string.h>
@@ -58,7 +59,8 @@ static enum err_code tls_err(struct err *e, int rc, const char *file)
     return err_set(e, ERR_PARSE, "%s: %s", file, gnutls_strerror(rc));
 }
 
-static enum err_code read_chain(struct generation *g, const char *file, const struct buf *pem, struct err *e)
+static enum err_code read_chain(struct generation *g, const char *file, const struct buf *pem,
+                                struct err *e)
 {
     gnutls_datum_t d = datum(pem);
     unsigned n = CHAIN_MAX;
@@ -70,7 +72,8 @@ static enum err_code read_chain(struct generation *g, const char *file, const st
 }
 
 /* The key must be the one of the certificate, or each handshake would fail later. */
-static enum err_code read_key(struct generation *g, const char *file, const struct buf *pem, struct err *e)
+static enum err_code read_key(struct generation *g, const char *file, const struct buf *pem,
+                              struct err *e)
 {
     gnutls_datum_t d = datum(pem);
     int rc = gnutls_privkey_init(&g->key);
@@ -97,7 +100,8 @@ static enum err_code read_key(struct generation *g, const char *file, const stru
     return ERR_OK;
 }
 
-static enum err_code read_trust(struct generation *g, const char *file, const struct buf *pem, struct err *e)
+static enum err_code read_trust(struct generation *g, const char *file, const struct buf *pem,
+                                struct err *e)
 {
     gnutls_datum_t d = datum(pem);
     int rc = gnutls_x509_trust_list_init(&g->trust, 0);
@@ -108,8 +112,9 @@ static enum err_code read_trust(struct generation *g, const char *file, const st
     return rc > 0 ? ERR_OK : err_set(e, ERR_PARSE, "%s: no certificate in it", file);
 }
 
-static enum err_code generation_read(const struct server_opts *o, const struct buf *cert, const struct buf *key,
-                                     const struct buf *ca, struct generation **out, struct err *e)
+static enum err_code generation_read(const struct server_opts *o, const struct buf *cert,
+                                     const struct buf *key, const struct buf *ca,
+                                     struct generation **out, struct err *e)
 {
     struct generation *g = mem_zero(1, sizeof *g);
     enum err_code rc = read_chain(g, o->cert_file, cert, e);
@@ -214,9 +219,11 @@ static bool verify_chain(struct generation *g, const gnutls_datum_t *raw, unsign
         n_crt++;
     }
     char purpose[] = GNUTLS_KP_TLS_WWW_CLIENT;
-    gnutls_typed_vdata_st data = {.type = GNUTLS_DT_KEY_PURPOSE_OID, .data = (unsigned char *)purpose};
+    gnutls_typed_vdata_st data = {.type = GNUTLS_DT_KEY_PURPOSE_OID,
+                                  .data = (unsigned char *)purpose};
     if (ok)
-        ok = gnutls_x509_trust_list_verify_crt2(g->trust, crt, n_crt, &data, 1, 0, &status, NULL) == 0 &&
+        ok = gnutls_x509_trust_list_verify_crt2(g->trust, crt, n_crt, &data, 1, 0, &status, NULL) ==
+                 0 &&
              status == 0;
     for (unsigned i = 0; i < n_crt; i++)
         gnutls_x509_crt_deinit(crt[i]);
@@ -232,7 +239,8 @@ static int verify(gnutls_session_t session)
         return 0;
     if (raw && n > 0 && verify_chain(current(t), raw, n))
         return 0;
-    gnutls_alert_send(session, GNUTLS_AL_FATAL, raw ? GNUTLS_A_BAD_CERTIFICATE : GNUTLS_A_CERTIFICATE_REQUIRED);
+    gnutls_alert_send(session, GNUTLS_AL_FATAL,
+                      raw ? GNUTLS_A_BAD_CERTIFICATE : GNUTLS_A_CERTIFICATE_REQUIRED);
     return -1;
 }
 

@@ -33,10 +33,18 @@ static void set_headers(struct call *c)
 static void handler(void *ctx, const struct server_request *in, struct server_reply *out)
 {
     struct apiserver *a = ctx;
-    const char *auth = server_header(in, "authorization"), *encoding = server_header(in, "accept-encoding");
-    struct call c = {.a = a, .http = in, .method = in->method, .path = in->path, .target = in->target, .body = in->body,
-                     .n_body = in->n_body, .content_type = server_header(in, "content-type"),
-                     .accept = server_header(in, "accept"), .out = out};
+    const char *auth = server_header(in, "authorization"),
+               *encoding = server_header(in, "accept-encoding");
+    struct call c = {.a = a,
+                     .http = in,
+                     .method = in->method,
+                     .path = in->path,
+                     .target = in->target,
+                     .body = in->body,
+                     .n_body = in->n_body,
+                     .content_type = server_header(in, "content-type"),
+                     .accept = server_header(in, "accept"),
+                     .out = out};
     if (auth && strncasecmp(auth, "Bearer ", 7) == 0)
         c.token = auth + 7 + strspn(auth + 7, " ");
     if (in->client_cn)
@@ -80,7 +88,8 @@ static enum err_code listen_again(struct apiserver *a, struct err *e)
     a->server = s;
     a->port = server_port(s);
     api_unlock(a);
-    snprintf(a->url, sizeof a->url, "http%s://%s:%u", a->o.cert_file ? "s" : "", a->o.address, a->port);
+    snprintf(a->url, sizeof a->url, "http%s://%s:%u", a->o.cert_file ? "s" : "", a->o.address,
+             a->port);
     return ERR_OK;
 }
 
@@ -140,11 +149,15 @@ static const char first_objects[] =
     "{\"apiVersion\":\"v1\",\"kind\":\"Namespace\",\"metadata\":{\"name\":\"kube-system\"}},"
     "{\"apiVersion\":\"v1\",\"kind\":\"Namespace\",\"metadata\":{\"name\":\"kube-public\"}},"
     "{\"apiVersion\":\"v1\",\"kind\":\"Namespace\",\"metadata\":{\"name\":\"kube-node-lease\"}},"
-    "{\"apiVersion\":\"scheduling.k8s.io/v1\",\"kind\":\"PriorityClass\",\"metadata\":{\"name\":\"system-node-critical\"},"
-    "\"value\":2000001000,\"description\":\"Used for system critical pods that must not be moved from their current node.\","
+    "{\"apiVersion\":\"scheduling.k8s.io/"
+    "v1\",\"kind\":\"PriorityClass\",\"metadata\":{\"name\":\"system-node-critical\"},"
+    "\"value\":2000001000,\"description\":\"Used for system critical pods that must not be moved "
+    "from their current node.\","
     "\"preemptionPolicy\":\"PreemptLowerPriority\"},"
-    "{\"apiVersion\":\"scheduling.k8s.io/v1\",\"kind\":\"PriorityClass\",\"metadata\":{\"name\":\"system-cluster-critical\"},"
-    "\"value\":2000000000,\"description\":\"Used for system critical pods that must run in the cluster, but can be moved to another "
+    "{\"apiVersion\":\"scheduling.k8s.io/"
+    "v1\",\"kind\":\"PriorityClass\",\"metadata\":{\"name\":\"system-cluster-critical\"},"
+    "\"value\":2000000000,\"description\":\"Used for system critical pods that must run in the "
+    "cluster, but can be moved to another "
     "node if necessary.\",\"preemptionPolicy\":\"PreemptLowerPriority\"}]}";
 
 static void init(struct apiserver *a)
@@ -164,8 +177,10 @@ static void init(struct apiserver *a)
         if (!(api_kind_table[i].flags & KIND_LATER) || a->o.metrics_api)
             api_store_add_shelf(a, &api_kind_table[i], NULL);
     }
-    apiserver_token(a, APISERVER_ADMIN_TOKEN, "kubernetes-admin", &(struct apiserver_rule){"*", "*", "*", NULL}, 1);
-    apiserver_token(a, APISERVER_READER_TOKEN, "reader", &(struct apiserver_rule){"get,list,watch", "*", "*", NULL}, 1);
+    apiserver_token(a, APISERVER_ADMIN_TOKEN, "kubernetes-admin",
+                    &(struct apiserver_rule){"*", "*", "*", NULL}, 1);
+    apiserver_token(a, APISERVER_READER_TOKEN, "reader",
+                    &(struct apiserver_rule){"get,list,watch", "*", "*", NULL}, 1);
     apiserver_must_load(a, first_objects);
 }
 

@@ -1,4 +1,5 @@
-/* auth.c - who asks (bearer tokens, client certificates), what they may do (rules, or RBAC objects), and the reviews that say so. */
+/* auth.c - who asks (bearer tokens, client certificates), what they may do (rules, or RBAC
+ * objects), and the reviews that say so. */
 #include "tests/apiserver/api_priv.h"
 
 #include <stdio.h>
@@ -11,7 +12,8 @@ static char *copy_or_null(const char *s)
     return s ? mem_strdup(s) : NULL;
 }
 
-void apiserver_token(struct apiserver *a, const char *token, const char *user, const struct apiserver_rule *rules, size_t n)
+void apiserver_token(struct apiserver *a, const char *token, const char *user,
+                     const struct apiserver_rule *rules, size_t n)
 {
     struct token *t = mem_zero(1, sizeof *t);
     t->token = mem_strdup(token);
@@ -19,8 +21,9 @@ void apiserver_token(struct apiserver *a, const char *token, const char *user, c
     t->n_rules = n;
     t->rules = mem_zero(n + 1, sizeof *t->rules);
     for (size_t i = 0; i < n; i++)
-        t->rules[i] = (struct apiserver_rule){copy_or_null(rules[i].verbs), copy_or_null(rules[i].groups),
-                                              copy_or_null(rules[i].resources), copy_or_null(rules[i].namespaces)};
+        t->rules[i] = (struct apiserver_rule){
+            copy_or_null(rules[i].verbs), copy_or_null(rules[i].groups),
+            copy_or_null(rules[i].resources), copy_or_null(rules[i].namespaces)};
     api_lock(a);
     t->next = a->tokens;
     a->tokens = t;
@@ -103,8 +106,8 @@ static bool rules_allow(const struct token *t, const struct ask *q)
 {
     for (size_t i = 0; i < t->n_rules; i++) {
         const struct apiserver_rule *r = &t->rules[i];
-        if (in_csv(r->verbs, q->verb) && in_csv(r->groups, q->group) && in_csv(r->resources, q->resource) &&
-            (!r->namespaces || in_csv(r->namespaces, q->ns)))
+        if (in_csv(r->verbs, q->verb) && in_csv(r->groups, q->group) &&
+            in_csv(r->resources, q->resource) && (!r->namespaces || in_csv(r->namespaces, q->ns)))
             return true;
     }
     return false;
@@ -114,9 +117,9 @@ static bool in_list(const cJSON *list, const char *word, bool absent)
 {
     if (cJSON_GetArraySize(list) == 0)
         return absent;
-    js_each(x, list)
-    {
-        if (cJSON_IsString(x) && (strcmp(x->valuestring, "*") == 0 || strcmp(x->valuestring, word) == 0))
+    js_each (x, list) {
+        if (cJSON_IsString(x) &&
+            (strcmp(x->valuestring, "*") == 0 || strcmp(x->valuestring, word) == 0))
             return true;
     }
     return false;
@@ -134,10 +137,11 @@ static bool resource_in(const cJSON *list, const char *resource)
 
 static bool role_allows(const cJSON *role, const struct ask *q)
 {
-    js_each(r, api_js_at(role, "rules"))
-    {
-        if (in_list(api_js_at(r, "verbs"), q->verb, false) && in_list(api_js_at(r, "apiGroups"), q->group, false) &&
-            resource_in(api_js_at(r, "resources"), q->resource) && in_list(api_js_at(r, "resourceNames"), q->name, true))
+    js_each (r, api_js_at(role, "rules")) {
+        if (in_list(api_js_at(r, "verbs"), q->verb, false) &&
+            in_list(api_js_at(r, "apiGroups"), q->group, false) &&
+            resource_in(api_js_at(r, "resources"), q->resource) &&
+            in_list(api_js_at(r, "resourceNames"), q->name, true))
             return true;
     }
     return false;
@@ -145,11 +149,11 @@ static bool role_allows(const cJSON *role, const struct ask *q)
 
 static bool is_subject(const cJSON *binding, const char *user)
 {
-    js_each(s, api_js_at(binding, "subjects"))
-    {
+    js_each (s, api_js_at(binding, "subjects")) {
         const char *kind = api_js_str_or(s, "kind", ""), *name = api_js_str_or(s, "name", "");
         char sa[320];
-        snprintf(sa, sizeof sa, "system:serviceaccount:%.120s:%.120s", api_js_str_or(s, "namespace", ""), name);
+        snprintf(sa, sizeof sa, "system:serviceaccount:%.120s:%.120s",
+                 api_js_str_or(s, "namespace", ""), name);
         bool sas = strcmp(kind, "Group") == 0 && strncmp(user, "system:serviceaccount:", 22) == 0 &&
                    strcmp(name, "system:serviceaccounts") == 0;
         bool all = strcmp(kind, "Group") == 0 && strcmp(name, "system:authenticated") == 0;
@@ -159,11 +163,13 @@ static bool is_subject(const cJSON *binding, const char *user)
     return false;
 }
 
-static bool bound_role_allows(struct apiserver *a, const cJSON *binding, const char *ns, const struct ask *q)
+static bool bound_role_allows(struct apiserver *a, const cJSON *binding, const char *ns,
+                              const struct ask *q)
 {
     bool cluster = strcmp(api_js_str_or(binding, "roleRef.kind", ""), "ClusterRole") == 0;
-    const struct obj *o = api_store_get(api_store_core(a, cluster ? "clusterroles" : "roles"), cluster ? NULL : ns,
-                                    api_js_str_or(binding, "roleRef.name", ""));
+    const struct obj *o =
+        api_store_get(api_store_core(a, cluster ? "clusterroles" : "roles"), cluster ? NULL : ns,
+                      api_js_str_or(binding, "roleRef.name", ""));
     cJSON *role = o ? api_obj_parse(o) : NULL;
     bool ok = role && role_allows(role, q);
     cJSON_Delete(role);
@@ -191,7 +197,8 @@ static bool rbac_allows(struct apiserver *a, const char *user, const struct ask 
 static bool allowed(struct call *c, const struct ask *q)
 {
     bool anonymous = strcmp(c->user, "system:anonymous") == 0;
-    bool self_review = strcmp(q->verb, "create") == 0 && strncmp(q->resource, "selfsubject", 11) == 0 && strstr(q->group, "k8s.io");
+    bool self_review = strcmp(q->verb, "create") == 0 &&
+                       strncmp(q->resource, "selfsubject", 11) == 0 && strstr(q->group, "k8s.io");
     if (self_review && !anonymous)
         return true;
     return c->who && c->who->n_rules ? rules_allow(c->who, q) : rbac_allows(c->a, c->user, q);
@@ -207,8 +214,9 @@ static bool path_allowed(struct call *c)
     }
     if (strcmp(c->user, "system:anonymous") != 0)
         return true;
-    return api_fail(c, 403, "Forbidden", cJSON_CreateObject(), "forbidden: User \"%s\" cannot %s path \"%s\"", c->user,
-                strcmp(c->method, "GET") == 0 ? "get" : c->verb, c->path);
+    return api_fail(c, 403, "Forbidden", cJSON_CreateObject(),
+                    "forbidden: User \"%s\" cannot %s path \"%s\"", c->user,
+                    strcmp(c->method, "GET") == 0 ? "get" : c->verb, c->path);
 }
 
 bool api_auth_allowed(struct call *c)
@@ -230,9 +238,10 @@ bool api_auth_allowed(struct call *c)
     char name[280] = "";
     if (*c->name)
         snprintf(name, sizeof name, " \"%s\"", c->name);
-    return api_fail(c, 403, "Forbidden", api_detail(c->name, c->group, c->resource),
-                "%s%s is forbidden: User \"%s\" cannot %s resource \"%s\" in API group \"%s\" %s", of, name, c->user, c->verb,
-                resource, c->group, where);
+    return api_fail(
+        c, 403, "Forbidden", api_detail(c->name, c->group, c->resource),
+        "%s%s is forbidden: User \"%s\" cannot %s resource \"%s\" in API group \"%s\" %s", of, name,
+        c->user, c->verb, resource, c->group, where);
 }
 
 /* ---- reviews ---- */
@@ -241,9 +250,10 @@ static bool attributes_allowed(struct call *c, const cJSON *at)
 {
     char resource[192];
     const char *sub = api_js_str_or(at, "subresource", "");
-    snprintf(resource, sizeof resource, "%.96s%s%.64s", api_js_str_or(at, "resource", ""), *sub ? "/" : "", sub);
-    struct ask q = {api_js_str_or(at, "verb", ""), api_js_str_or(at, "group", ""), resource, api_js_str_or(at, "namespace", ""),
-                    api_js_str_or(at, "name", "")};
+    snprintf(resource, sizeof resource, "%.96s%s%.64s", api_js_str_or(at, "resource", ""),
+             *sub ? "/" : "", sub);
+    struct ask q = {api_js_str_or(at, "verb", ""), api_js_str_or(at, "group", ""), resource,
+                    api_js_str_or(at, "namespace", ""), api_js_str_or(at, "name", "")};
     return c->inside || allowed(c, &q);
 }
 
@@ -253,7 +263,9 @@ static void review_access(struct call *c, cJSON *j)
     cJSON *status = cJSON_CreateObject();
     api_js_set(status, "allowed", cJSON_CreateBool(ok));
     if (ok)
-        api_js_set_str(status, "reason", "RBAC: allowed by ClusterRoleBinding \"test\" of ClusterRole \"test\" to User");
+        api_js_set_str(
+            status, "reason",
+            "RBAC: allowed by ClusterRoleBinding \"test\" of ClusterRole \"test\" to User");
     api_js_set(j, "status", status);
 }
 
@@ -279,10 +291,11 @@ static void add_role_rules(struct call *c, cJSON *rules, const char *bindings, c
             continue;
         cJSON *b = api_obj_parse(s->v[i]);
         bool cluster = strcmp(api_js_str_or(b, "roleRef.kind", ""), "ClusterRole") == 0;
-        const struct obj *o = api_store_get(api_store_core(c->a, cluster ? "clusterroles" : "roles"), cluster ? NULL : s->v[i]->ns,
-                                        api_js_str_or(b, "roleRef.name", ""));
+        const struct obj *o =
+            api_store_get(api_store_core(c->a, cluster ? "clusterroles" : "roles"),
+                          cluster ? NULL : s->v[i]->ns, api_js_str_or(b, "roleRef.name", ""));
         cJSON *role = o && is_subject(b, c->user) ? api_obj_parse(o) : NULL;
-        js_each(r, api_js_at(role, "rules"))
+        js_each (r, api_js_at(role, "rules"))
             cJSON_AddItemToArray(rules, cJSON_Duplicate(r, true));
         cJSON_Delete(role);
         cJSON_Delete(b);
@@ -341,16 +354,20 @@ static void review_token(struct call *c, cJSON *j)
     api_js_set(status, "authenticated", cJSON_CreateBool(true));
     api_js_set_str(api_js_obj(status, "user"), "username", t->user);
     add_groups(api_js_obj(status, "user"), t->user);
-    cJSON_AddItemToArray(api_js_list(status, "audiences"), cJSON_CreateString("https://kubernetes.default.svc.cluster.local"));
+    cJSON_AddItemToArray(api_js_list(status, "audiences"),
+                         cJSON_CreateString("https://kubernetes.default.svc.cluster.local"));
 }
 
-/* POST serviceaccounts/X/token: a token that works from now on; expiry is left to apiserver_revoke. */
+/* POST serviceaccounts/X/token: a token that works from now on; expiry is left to apiserver_revoke.
+ */
 static void token_request(struct call *c, cJSON *j)
 {
     double seconds = api_js_num(j, "spec.expirationSeconds", 3600);
     struct causes l = {0};
     if (seconds < 600) {
-        api_cause(&l, INVALID, "spec.expirationSeconds", "Invalid value: %d: may not specify a duration less than 10 minutes", (int)seconds);
+        api_cause(&l, INVALID, "spec.expirationSeconds",
+                  "Invalid value: %d: may not specify a duration less than 10 minutes",
+                  (int)seconds);
         api_fail_invalid(c, "TokenRequest", "authentication.k8s.io", "", &l);
         return;
     }
@@ -366,16 +383,19 @@ static void token_request(struct call *c, cJSON *j)
     c->a->tokens = t;
     api_js_set_str(j, "kind", "TokenRequest");
     api_js_set_str(j, "apiVersion", "authentication.k8s.io/v1");
-    cJSON *m = api_js_obj(j, "metadata"), *spec = api_js_obj(j, "spec"), *status = api_js_obj(j, "status");
+    cJSON *m = api_js_obj(j, "metadata"), *spec = api_js_obj(j, "spec"),
+          *status = api_js_obj(j, "status");
     api_js_set_str(m, "name", c->name);
     api_js_set_str(m, "namespace", c->ns);
     api_js_set_str(m, "creationTimestamp", api_call_time(c->a, text));
     if (!api_js_at(spec, "audiences"))
-        cJSON_AddItemToArray(api_js_list(spec, "audiences"), cJSON_CreateString("https://kubernetes.default.svc.cluster.local"));
+        cJSON_AddItemToArray(api_js_list(spec, "audiences"),
+                             cJSON_CreateString("https://kubernetes.default.svc.cluster.local"));
     api_js_set_num(spec, "expirationSeconds", seconds);
     api_js_default(spec, "boundObjectRef", cJSON_CreateNull());
     api_js_set_str(status, "token", t->token);
-    api_js_set_str(status, "expirationTimestamp", api_time_text(api_now_us(c->a) + (int64_t)(seconds * 1e6), text));
+    api_js_set_str(status, "expirationTimestamp",
+                   api_time_text(api_now_us(c->a) + (int64_t)(seconds * 1e6), text));
     api_answer(c, 201, j);
 }
 
@@ -385,7 +405,8 @@ void api_review_run(struct call *c)
     const char *plural = c->shelf->kind->plural;
     if (!cJSON_IsObject(j)) {
         cJSON_Delete(j);
-        api_fail_bad(c, "the object provided is unrecognized (must be of type %s)", c->shelf->kind->name);
+        api_fail_bad(c, "the object provided is unrecognized (must be of type %s)",
+                     c->shelf->kind->name);
         return;
     }
     if (strcmp(plural, "serviceaccounts") == 0) {
@@ -394,14 +415,16 @@ void api_review_run(struct call *c)
         return;
     }
     api_js_default(j, "metadata", cJSON_CreateObject());
-    if (strcmp(plural, "selfsubjectaccessreviews") == 0 || strcmp(plural, "subjectaccessreviews") == 0)
+    if (strcmp(plural, "selfsubjectaccessreviews") == 0 ||
+        strcmp(plural, "subjectaccessreviews") == 0)
         review_access(c, j);
     else if (strcmp(plural, "selfsubjectrulesreviews") == 0)
         review_rules(c, j);
     else if (strcmp(plural, "tokenreviews") == 0)
         review_token(c, j);
     else
-        api_js_set_str(api_js_obj(api_js_obj(j, "status"), "userInfo"), "username", c->user ? c->user : "kubernetes-admin");
+        api_js_set_str(api_js_obj(api_js_obj(j, "status"), "userInfo"), "username",
+                       c->user ? c->user : "kubernetes-admin");
     api_answer(c, 201, j);
     cJSON_Delete(j);
 }

@@ -94,8 +94,9 @@ static void set_verb(struct call *c)
     static const struct {
         const char *method, *one, *all;
     } table[] = {
-        {"GET", "get", "list"}, {"HEAD", "get", "list"}, {"POST", "create", "create"},
-        {"PUT", "update", "update"}, {"PATCH", "patch", "patch"}, {"DELETE", "delete", "deletecollection"},
+        {"GET", "get", "list"},       {"HEAD", "get", "list"},
+        {"POST", "create", "create"}, {"PUT", "update", "update"},
+        {"PATCH", "patch", "patch"},  {"DELETE", "delete", "deletecollection"},
     };
     for (size_t i = 0; i < ARRAY_LEN(table); i++) {
         if (strcmp(c->method, table[i].method) == 0)
@@ -109,7 +110,8 @@ void api_call_parse_path(struct call *c)
 {
     char part[PARTS_MAX][PART_MAX];
     int n = split(c->path, part), at = 0;
-    bool core = n >= 3 && strcmp(part[0], "api") == 0, named = n >= 4 && strcmp(part[0], "apis") == 0;
+    bool core = n >= 3 && strcmp(part[0], "api") == 0,
+         named = n >= 4 && strcmp(part[0], "apis") == 0;
     if (!core && !named) {
         for (const char *m = c->method; *m && strlen(c->verb) + 1 < sizeof c->verb; m++)
             c->verb[strlen(c->verb)] = (char)(*m | 0x20);
@@ -119,7 +121,8 @@ void api_call_parse_path(struct call *c)
     SET(group, named ? part[1] : "");
     SET(version, part[named ? 2 : 1]);
     at = named ? 3 : 2;
-    if (strcmp(part[at], "namespaces") == 0 && n - at > 2 && strcmp(part[at + 2], "status") != 0 && strcmp(part[at + 2], "finalize") != 0) {
+    if (strcmp(part[at], "namespaces") == 0 && n - at > 2 && strcmp(part[at + 2], "status") != 0 &&
+        strcmp(part[at + 2], "finalize") != 0) {
         SET(ns, part[at + 1]);
         at += 2;
     }
@@ -140,7 +143,8 @@ void api_call_parse_path(struct call *c)
 
 static void not_allowed(struct call *c)
 {
-    api_fail(c, 405, "MethodNotAllowed", cJSON_CreateObject(), "the server does not allow this method on the requested resource");
+    api_fail(c, 405, "MethodNotAllowed", cJSON_CreateObject(),
+             "the server does not allow this method on the requested resource");
 }
 
 static void get(struct call *c)
@@ -216,7 +220,8 @@ static void dispatch(struct call *c)
         api_write_patch(c);
     } else if (strcmp(c->verb, "delete") == 0 && !many) {
         api_write_delete(c);
-    } else if (strcmp(c->verb, "deletecollection") == 0 && !many && !(k->flags & KIND_NO_COLLECTION)) {
+    } else if (strcmp(c->verb, "deletecollection") == 0 && !many &&
+               !(k->flags & KIND_NO_COLLECTION)) {
         api_write_delete_collection(c);
     } else {
         not_allowed(c);
@@ -228,7 +233,8 @@ static bool absent_backend(struct call *c)
 {
     char name[112];
     snprintf(name, sizeof name, "%s.%s", c->version, c->group);
-    const struct obj *o = *c->group ? api_store_get(api_store_core(c->a, "apiservices"), NULL, name) : NULL;
+    const struct obj *o =
+        *c->group ? api_store_get(api_store_core(c->a, "apiservices"), NULL, name) : NULL;
     cJSON *j = o ? api_obj_parse(o) : NULL;
     bool absent = api_js_at(j, "spec.service") != NULL;
     cJSON_Delete(j);
@@ -248,7 +254,8 @@ static void run_resource(struct call *c)
     c->dry_run = dry && strcmp(dry, "All") == 0;
     if (c->n_body > BODY_BYTES_MAX) {
         server_reply_header(c->out, "Connection", "close");
-        api_fail(c, 413, "RequestEntityTooLarge", NULL, "Request entity too large: limit is %d", BODY_BYTES_MAX);
+        api_fail(c, 413, "RequestEntityTooLarge", NULL, "Request entity too large: limit is %d",
+                 BODY_BYTES_MAX);
         return;
     }
     dispatch(c);

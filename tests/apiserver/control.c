@@ -1,7 +1,7 @@
 /* control.c - the thread that plays controllers, scheduler and kubelets.
  *
- * Events mark workloads dirty and arm timers; the thread reconciles what is dirty, places pods, and fires what is due,
- * one thing at a time under the lock.  Delays are in server time. */
+ * Events mark workloads dirty and arm timers; the thread reconciles what is dirty, places pods, and
+ * fires what is due, one thing at a time under the lock.  Delays are in server time. */
 #include "tests/apiserver/api_priv.h"
 
 #include <signal.h>
@@ -38,7 +38,8 @@ static void swap(struct timer *x, struct timer *y)
     *y = t;
 }
 
-void api_control_timer(struct apiserver *a, int64_t in_us, enum timer_what what, const struct obj *pod)
+void api_control_timer(struct apiserver *a, int64_t in_us, enum timer_what what,
+                       const struct obj *pod)
 {
     struct control *k = a->control;
     if (k->n_timers == k->size_timers) {
@@ -46,8 +47,10 @@ void api_control_timer(struct apiserver *a, int64_t in_us, enum timer_what what,
         k->timer = mem_grow(k->timer, k->size_timers, sizeof *k->timer);
     }
     int64_t real = (int64_t)((double)in_us / a->o.time_scale);
-    k->timer[k->n_timers] = (struct timer){clock_mono_us() + real, what, mem_strdup(pod->key), mem_strdup(pod->uid)};
-    for (size_t i = k->n_timers++; i > 0 && earlier(&k->timer[i], &k->timer[(i - 1) / 2]); i = (i - 1) / 2)
+    k->timer[k->n_timers] =
+        (struct timer){clock_mono_us() + real, what, mem_strdup(pod->key), mem_strdup(pod->uid)};
+    for (size_t i = k->n_timers++; i > 0 && earlier(&k->timer[i], &k->timer[(i - 1) / 2]);
+         i = (i - 1) / 2)
         swap(&k->timer[i], &k->timer[(i - 1) / 2]);
     a->waking = true;
 }
@@ -93,9 +96,11 @@ void api_control_event(struct apiserver *a, struct shelf *s, const struct event 
             api_node_event(a, e->now);
     }
     if (s == k->pods) {
-        struct obj *rs = api_workload_owner(a, k->replicasets, e->now), *ss = rs ? NULL : api_workload_owner(a, k->statefulsets, e->now);
+        struct obj *rs = api_workload_owner(a, k->replicasets, e->now),
+                   *ss = rs ? NULL : api_workload_owner(a, k->statefulsets, e->now);
         if (rs || ss)
-            api_control_dirty(a, rs ? k->replicasets : k->statefulsets, rs ? rs->key : ss->key, false);
+            api_control_dirty(a, rs ? k->replicasets : k->statefulsets, rs ? rs->key : ss->key,
+                              false);
         api_kubelet_event(a, e);
     }
     for (size_t i = 0; (s == k->pods || s == k->budgets) && i < k->budgets->n; i++) {
@@ -232,7 +237,8 @@ void api_control_stop(struct apiserver *a)
 static bool settled(struct apiserver *a)
 {
     const struct control *k = a->control;
-    return !k->busy && k->registry_was_down == a->registry_down && k->n_dirty == 0 && !k->schedule && (k->n_timers == 0 || k->timer[0].due_us > clock_mono_us());
+    return !k->busy && k->registry_was_down == a->registry_down && k->n_dirty == 0 &&
+           !k->schedule && (k->n_timers == 0 || k->timer[0].due_us > clock_mono_us());
 }
 
 void apiserver_settle(struct apiserver *a)

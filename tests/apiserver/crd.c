@@ -1,4 +1,5 @@
-/* crd.c - custom resources: a CustomResourceDefinition becomes a shelf, served after opts.crd_delay_us. */
+/* crd.c - custom resources: a CustomResourceDefinition becomes a shelf, served after
+ * opts.crd_delay_us. */
 #include "tests/apiserver/api_priv.h"
 
 #include <stdio.h>
@@ -17,7 +18,7 @@ void api_crd_free(struct crd *crd)
 static char *csv_of(const cJSON *list)
 {
     struct buf b = buf_init(4096);
-    js_each(x, list)
+    js_each (x, list)
         buf_fmt(&b, "%s%s", b.n ? "," : "", cJSON_IsString(x) ? x->valuestring : "");
     if (b.n)
         return buf_take(&b);
@@ -28,8 +29,10 @@ static char *csv_of(const cJSON *list)
 static void set_scale(struct crd *crd, const cJSON *version, int *n)
 {
     const cJSON *scale = api_js_at(version, "subresources.scale");
-    static const char *const key[] = {"specReplicasPath", "statusReplicasPath", "labelSelectorPath"};
-    const char **to[] = {&crd->kind.replicas_path, &crd->kind.status_replicas_path, &crd->kind.selector_path};
+    static const char *const key[] = {"specReplicasPath", "statusReplicasPath",
+                                      "labelSelectorPath"};
+    const char **to[] = {&crd->kind.replicas_path, &crd->kind.status_replicas_path,
+                         &crd->kind.selector_path};
     if (!scale)
         return;
     crd->kind.flags |= KIND_SCALE;
@@ -43,9 +46,12 @@ static void set_scale(struct crd *crd, const cJSON *version, int *n)
 static struct crd *crd_of(const cJSON *j, const cJSON *version)
 {
     struct crd *crd = mem_zero(1, sizeof *crd);
-    const char *part[] = {api_js_str_or(j, "spec.group", ""), api_js_str_or(version, "name", ""), api_js_str_or(j, "spec.names.plural", ""),
-                          api_js_str_or(j, "spec.names.singular", ""), api_js_str_or(j, "spec.names.kind", "")};
-    const char **to[] = {&crd->kind.group, &crd->kind.version, &crd->kind.plural, &crd->kind.singular, &crd->kind.name};
+    const char *part[] = {api_js_str_or(j, "spec.group", ""), api_js_str_or(version, "name", ""),
+                          api_js_str_or(j, "spec.names.plural", ""),
+                          api_js_str_or(j, "spec.names.singular", ""),
+                          api_js_str_or(j, "spec.names.kind", "")};
+    const char **to[] = {&crd->kind.group, &crd->kind.version, &crd->kind.plural,
+                         &crd->kind.singular, &crd->kind.name};
     int n = 0;
     for (size_t i = 0; i < ARRAY_LEN(part); i++)
         *to[i] = crd->text[n++] = mem_strdup(part[i]);
@@ -64,9 +70,10 @@ static struct crd *crd_of(const cJSON *j, const cJSON *version)
 void api_crd_created(struct apiserver *a, struct obj *o)
 {
     cJSON *j = api_obj_parse(o);
-    js_each(v, api_js_at(j, "spec.versions"))
-    {
-        if (!api_js_true(v, "served") || api_store_shelf(a, api_js_str_or(j, "spec.group", ""), api_js_str_or(v, "name", ""), api_js_str_or(j, "spec.names.plural", "")))
+    js_each (v, api_js_at(j, "spec.versions")) {
+        if (!api_js_true(v, "served") ||
+            api_store_shelf(a, api_js_str_or(j, "spec.group", ""), api_js_str_or(v, "name", ""),
+                            api_js_str_or(j, "spec.names.plural", "")))
             continue;
         struct crd *crd = crd_of(j, v);
         crd->serve_at_us = clock_mono_us() + a->o.crd_delay_us;
@@ -79,9 +86,10 @@ void api_crd_created(struct apiserver *a, struct obj *o)
 void api_crd_changed(struct apiserver *a, struct obj *o)
 {
     cJSON *j = api_obj_parse(o);
-    js_each(v, api_js_at(j, "spec.versions"))
-    {
-        struct shelf *s = api_store_shelf(a, api_js_str_or(j, "spec.group", ""), api_js_str_or(v, "name", ""), api_js_str_or(j, "spec.names.plural", ""));
+    js_each (v, api_js_at(j, "spec.versions")) {
+        struct shelf *s =
+            api_store_shelf(a, api_js_str_or(j, "spec.group", ""), api_js_str_or(v, "name", ""),
+                            api_js_str_or(j, "spec.names.plural", ""));
         const cJSON *schema = api_js_at(v, "schema.openAPIV3Schema");
         if (!s || !s->crd)
             continue;
@@ -95,16 +103,18 @@ void api_crd_changed(struct apiserver *a, struct obj *o)
 void api_crd_deleted(struct apiserver *a, const struct obj *o)
 {
     cJSON *j = api_obj_parse(o);
-    js_each(v, api_js_at(j, "spec.versions"))
-    {
-        struct shelf *s = api_store_shelf(a, api_js_str_or(j, "spec.group", ""), api_js_str_or(v, "name", ""), api_js_str_or(j, "spec.names.plural", ""));
+    js_each (v, api_js_at(j, "spec.versions")) {
+        struct shelf *s =
+            api_store_shelf(a, api_js_str_or(j, "spec.group", ""), api_js_str_or(v, "name", ""),
+                            api_js_str_or(j, "spec.names.plural", ""));
         if (s && s->crd)
             api_store_drop_shelf(a, s);
     }
     cJSON_Delete(j);
 }
 
-static void add_condition(struct apiserver *a, cJSON *status, const char *type, const char *reason, const char *message)
+static void add_condition(struct apiserver *a, cJSON *status, const char *type, const char *reason,
+                          const char *message)
 {
     cJSON *x = cJSON_CreateObject();
     char at[32];
@@ -130,7 +140,8 @@ static void establish(struct apiserver *a, const struct kind *k)
     if (!api_js_at(status, "conditions.0")) {
         api_js_set(status, "acceptedNames", cJSON_Duplicate(api_js_at(j, "spec.names"), true));
         add_condition(a, status, "NamesAccepted", "NoConflicts", "no conflicts found");
-        add_condition(a, status, "Established", "InitialNamesAccepted", "the initial names have been accepted");
+        add_condition(a, status, "Established", "InitialNamesAccepted",
+                      "the initial names have been accepted");
         api_store_put(a, crds, j);
     }
     cJSON_Delete(j);

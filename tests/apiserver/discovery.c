@@ -4,11 +4,13 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char version_json[] =
-    "{\"major\":\"1\",\"minor\":\"36\",\"emulationMajor\":\"1\",\"emulationMinor\":\"36\",\"minCompatibilityMajor\":\"1\","
-    "\"minCompatibilityMinor\":\"35\",\"gitVersion\":\"v1.36.2\",\"gitCommit\":\"8e16b12fda5b1dccc41a6de48b3e356cc7d5048b\","
-    "\"gitTreeState\":\"clean\",\"buildDate\":\"2026-08-21T00:00:00Z\",\"goVersion\":\"go1.26.11\",\"compiler\":\"gc\","
-    "\"platform\":\"linux/amd64\"}";
+static const char version_json[] = "{\"major\":\"1\",\"minor\":\"36\",\"emulationMajor\":\"1\","
+                                   "\"emulationMinor\":\"36\",\"minCompatibilityMajor\":\"1\","
+                                   "\"minCompatibilityMinor\":\"35\",\"gitVersion\":\"v1.36.2\","
+                                   "\"gitCommit\":\"8e16b12fda5b1dccc41a6de48b3e356cc7d5048b\","
+                                   "\"gitTreeState\":\"clean\",\"buildDate\":\"2026-08-21T00:00:"
+                                   "00Z\",\"goVersion\":\"go1.26.11\",\"compiler\":\"gc\","
+                                   "\"platform\":\"linux/amd64\"}";
 
 static void csv(cJSON *to, const char *key, const char *list)
 {
@@ -24,7 +26,8 @@ static void csv(cJSON *to, const char *key, const char *list)
     }
 }
 
-static cJSON *resource(const char *name, const char *singular, bool namespaced, const char *kind, const char *verbs)
+static cJSON *resource(const char *name, const char *singular, bool namespaced, const char *kind,
+                       const char *verbs)
 {
     cJSON *r = cJSON_CreateObject();
     api_js_set_str(r, "name", name);
@@ -35,7 +38,8 @@ static cJSON *resource(const char *name, const char *singular, bool namespaced, 
     return r;
 }
 
-static cJSON *sub(const struct kind *k, const char *name, const char *kind, const char *group, const char *version, const char *verbs)
+static cJSON *sub(const struct kind *k, const char *name, const char *kind, const char *group,
+                  const char *version, const char *verbs)
 {
     char full[128];
     snprintf(full, sizeof full, "%s/%s", k->plural, name);
@@ -49,10 +53,12 @@ static cJSON *sub(const struct kind *k, const char *name, const char *kind, cons
 
 static void add_resources(cJSON *list, const struct kind *k)
 {
-    const char *verbs = (k->flags & KIND_REVIEW) ? "create" : (k->flags & KIND_LATER) ? "get,list"
-                        : (k->flags & KIND_NO_COLLECTION) ? "create,delete,get,list,patch,update,watch"
-                        : (k->flags & KIND_CUSTOM) ? "delete,deletecollection,get,list,patch,create,update,watch"
-                        : "create,delete,deletecollection,get,list,patch,update,watch";
+    const char *verbs =
+        (k->flags & KIND_REVIEW)          ? "create"
+        : (k->flags & KIND_LATER)         ? "get,list"
+        : (k->flags & KIND_NO_COLLECTION) ? "create,delete,get,list,patch,update,watch"
+        : (k->flags & KIND_CUSTOM) ? "delete,deletecollection,get,list,patch,create,update,watch"
+                                   : "create,delete,deletecollection,get,list,patch,update,watch";
     cJSON *r = resource(k->plural, k->singular, k->namespaced, k->name, verbs);
     csv(r, "shortNames", k->shorts);
     csv(r, "categories", k->categories);
@@ -64,9 +70,11 @@ static void add_resources(cJSON *list, const struct kind *k)
         cJSON_AddItemToArray(list, sub(k, "resize", "Pod", NULL, NULL, "get,patch,update"));
     }
     if (strcmp(k->plural, "serviceaccounts") == 0)
-        cJSON_AddItemToArray(list, sub(k, "token", "TokenRequest", "authentication.k8s.io", "v1", "create"));
+        cJSON_AddItemToArray(
+            list, sub(k, "token", "TokenRequest", "authentication.k8s.io", "v1", "create"));
     if (k->flags & KIND_SCALE)
-        cJSON_AddItemToArray(list, sub(k, "scale", "Scale", "autoscaling", "v1", "get,patch,update"));
+        cJSON_AddItemToArray(list,
+                             sub(k, "scale", "Scale", "autoscaling", "v1", "get,patch,update"));
     if (k->flags & KIND_STATUS)
         cJSON_AddItemToArray(list, sub(k, "status", k->name, NULL, NULL, "get,patch,update"));
 }
@@ -83,7 +91,8 @@ static bool resource_list(struct call *c, const char *group, const char *version
     api_js_set(j, "resources", list);
     for (size_t i = 0; i < c->a->n_shelves; i++) {
         const struct shelf *s = c->a->shelf[i];
-        if (s->served && strcmp(s->kind->group, group) == 0 && strcmp(s->kind->version, version) == 0)
+        if (s->served && strcmp(s->kind->group, group) == 0 &&
+            strcmp(s->kind->version, version) == 0)
             add_resources(list, s->kind);
     }
     bool any = list->child != NULL;
@@ -119,7 +128,7 @@ static cJSON *api_group(struct apiserver *a, const char *group)
             api_js_list(g, "versions");
         }
         bool there = false;
-        js_each(v, api_js_at(g, "versions"))
+        js_each (v, api_js_at(g, "versions"))
             there |= strcmp(api_js_str_or(v, "version", ""), k->version) == 0;
         if (!there)
             cJSON_AddItemToArray(api_js_list(g, "versions"), group_version(k));
@@ -137,7 +146,7 @@ static void group_list(struct call *c)
     for (size_t i = 0; i < c->a->n_shelves; i++) {
         const char *name = c->a->shelf[i]->kind->group;
         bool there = !*name || !c->a->shelf[i]->served;
-        js_each(g, groups)
+        js_each (g, groups)
             there |= strcmp(api_js_str_or(g, "name", ""), name) == 0;
         if (!there)
             cJSON_AddItemToArray(groups, api_group(c->a, name));
@@ -190,7 +199,8 @@ void api_discovery_run(struct call *c)
         cJSON *j = cJSON_Parse(version_json);
         api_answer(c, 200, j);
         cJSON_Delete(j);
-    } else if (strncmp(path, "/healthz", 8) == 0 || strncmp(path, "/livez", 6) == 0 || strncmp(path, "/readyz", 7) == 0) {
+    } else if (strncmp(path, "/healthz", 8) == 0 || strncmp(path, "/livez", 6) == 0 ||
+               strncmp(path, "/readyz", 7) == 0) {
         api_fail_plain(c, 200, "ok");
     } else if (strcmp(path, "/api") == 0) {
         api_versions(c);

@@ -1,7 +1,7 @@
 /* fault.c - what goes wrong on demand, from the test's process or by HTTP.
  *
- * The first active fault that matches a request hits it.  Whether a probable one does is drawn from its own stream, so adding
- * another leaves it alone. */
+ * The first active fault that matches a request hits it.  Whether a probable one does is drawn from
+ * its own stream, so adding another leaves it alone. */
 #include "tests/apiserver/api_priv.h"
 
 #include <stdio.h>
@@ -11,7 +11,8 @@
 
 static bool fits(const struct fault *f, const char *method, const char *target, const char *token)
 {
-    return (!f->method || strcmp(f->method, method) == 0) && (!f->path || strstr(target, f->path)) &&
+    return (!f->method || strcmp(f->method, method) == 0) &&
+           (!f->path || strstr(target, f->path)) &&
            (!f->token || strcmp(f->token, token ? token : "") == 0);
 }
 
@@ -27,7 +28,8 @@ static bool strikes(struct fault *f)
     return true;
 }
 
-struct fault *api_fault_pick(struct apiserver *a, const char *method, const char *target, const char *token, unsigned kinds)
+struct fault *api_fault_pick(struct apiserver *a, const char *method, const char *target,
+                             const char *token, unsigned kinds)
 {
     for (struct fault *f = a->faults; f; f = f->next) {
         if ((kinds & 1u << f->f.kind) && fits(f, method, target, token) && strikes(f))
@@ -45,7 +47,9 @@ void api_fault_body(int status, bool plain, int retry_after_s, struct call *c)
         const char *reason, *message;
     } table[] = {
         {401, "Unauthorized", "Unauthorized"},
-        {409, "Conflict", "Operation cannot be fulfilled: the object has been modified; please apply your changes to the latest version and try again"},
+        {409, "Conflict",
+         "Operation cannot be fulfilled: the object has been modified; please apply your changes "
+         "to the latest version and try again"},
         {410, "Expired", "The resourceVersion for the provided list is too old."},
         {429, "TooManyRequests", "Too many requests, please try again later."},
         {500, "InternalError", "Internal error occurred: etcdserver: request timed out"},
@@ -80,8 +84,9 @@ static const char *method_of(const struct call *c)
 /* Kinds that meet a request when it comes; those of open watches act in watch.c. */
 static unsigned at_start(const struct call *c)
 {
-    unsigned all = (1u << APISERVER_FAULT_KINDS) - 1, stream = 1u << APISERVER_HALF_BODY | 1u << APISERVER_GARBAGE |
-                   1u << APISERVER_SILENT | 1u << APISERVER_EXPIRE | 1u << APISERVER_HUGE | 1u << APISERVER_CUT;
+    unsigned all = (1u << APISERVER_FAULT_KINDS) - 1,
+             stream = 1u << APISERVER_HALF_BODY | 1u << APISERVER_GARBAGE | 1u << APISERVER_SILENT |
+                      1u << APISERVER_EXPIRE | 1u << APISERVER_HUGE | 1u << APISERVER_CUT;
     return strcmp(c->verb, "watch") == 0 ? all & ~stream : all & ~(1u << APISERVER_SILENT);
 }
 
@@ -99,7 +104,8 @@ bool api_fault_before(struct call *c)
         return put_off(c, c->a->stall_until_us - now);
     if (c->http && c->http->again)
         return false;
-    struct fault *f = c->fault = api_fault_pick(c->a, method_of(c), c->target, c->token, at_start(c));
+    struct fault *f = c->fault =
+        api_fault_pick(c->a, method_of(c), c->target, c->token, at_start(c));
     if (!f)
         return false;
     switch (f->f.kind) {
@@ -108,7 +114,8 @@ bool api_fault_before(struct call *c)
     case APISERVER_STATUS:
     case APISERVER_HANG:
         c->out->delay_us = f->f.latency_us;
-        api_fault_body(f->f.kind == APISERVER_HANG ? 504 : f->f.status, f->f.plain, f->f.retry_after_s, c);
+        api_fault_body(f->f.kind == APISERVER_HANG ? 504 : f->f.status, f->f.plain,
+                       f->f.retry_after_s, c);
         return true;
     case APISERVER_EXPIRE:
         api_fault_body(410, false, 0, c);
@@ -306,22 +313,37 @@ void apiserver_registry_down(struct apiserver *a, bool down)
 
 static bool parse_fault(const cJSON *j, struct apiserver_fault *f)
 {
-    static const char *const name[APISERVER_FAULT_KINDS] = {
-        [APISERVER_LATENCY] = "latency", [APISERVER_STATUS] = "status", [APISERVER_AFTER] = "after", [APISERVER_CUT] = "cut",
-        [APISERVER_CUT_AFTER] = "cut_after", [APISERVER_HALF_BODY] = "half_body", [APISERVER_GARBAGE] = "garbage",
-        [APISERVER_SILENT] = "silent", [APISERVER_EXPIRE] = "expire", [APISERVER_HUGE] = "huge", [APISERVER_HANG] = "hang"};
+    static const char *const name[APISERVER_FAULT_KINDS] = {[APISERVER_LATENCY] = "latency",
+                                                            [APISERVER_STATUS] = "status",
+                                                            [APISERVER_AFTER] = "after",
+                                                            [APISERVER_CUT] = "cut",
+                                                            [APISERVER_CUT_AFTER] = "cut_after",
+                                                            [APISERVER_HALF_BODY] = "half_body",
+                                                            [APISERVER_GARBAGE] = "garbage",
+                                                            [APISERVER_SILENT] = "silent",
+                                                            [APISERVER_EXPIRE] = "expire",
+                                                            [APISERVER_HUGE] = "huge",
+                                                            [APISERVER_HANG] = "hang"};
     int kind = 0;
     while (kind < APISERVER_FAULT_KINDS && strcmp(name[kind], api_js_str_or(j, "kind", "")) != 0)
         kind++;
-    *f = (struct apiserver_fault){.kind = (enum apiserver_fault_kind)kind, .method = api_js_str(j, "method"), .path = api_js_str(j, "path"),
-                                  .token = api_js_str(j, "token"), .skip = (int)api_js_num(j, "skip", 0), .count = (int)api_js_num(j, "count", 0),
-                                  .probability = api_js_num(j, "probability", 0), .latency_us = (int64_t)(api_js_num(j, "latency_ms", 0) * 1e3),
-                                  .status = (int)api_js_num(j, "status", 500), .retry_after_s = (int)api_js_num(j, "retry_after_s", 0),
-                                  .plain = api_js_true(j, "plain"), .size = (size_t)api_js_num(j, "size", 0)};
+    *f = (struct apiserver_fault){.kind = (enum apiserver_fault_kind)kind,
+                                  .method = api_js_str(j, "method"),
+                                  .path = api_js_str(j, "path"),
+                                  .token = api_js_str(j, "token"),
+                                  .skip = (int)api_js_num(j, "skip", 0),
+                                  .count = (int)api_js_num(j, "count", 0),
+                                  .probability = api_js_num(j, "probability", 0),
+                                  .latency_us = (int64_t)(api_js_num(j, "latency_ms", 0) * 1e3),
+                                  .status = (int)api_js_num(j, "status", 500),
+                                  .retry_after_s = (int)api_js_num(j, "retry_after_s", 0),
+                                  .plain = api_js_true(j, "plain"),
+                                  .size = (size_t)api_js_num(j, "size", 0)};
     return kind < APISERVER_FAULT_KINDS;
 }
 
-/* POST /_test/faults {"kind":"status","status":500,"path":"/leases","count":3}; DELETE clears all; POST /_test/stall {"ms":5000},
+/* POST /_test/faults {"kind":"status","status":500,"path":"/leases","count":3}; DELETE clears all;
+ * POST /_test/stall {"ms":5000},
  * /_test/compact, /_test/cut_watches, /_test/registry {"down":true}; GET /_test/counts. */
 void api_control_http(struct call *c)
 {

@@ -1,4 +1,5 @@
-/* inside.c - the server asked from its own process: requests without HTTP, fields, waiting, kubeconfig. */
+/* inside.c - the server asked from its own process: requests without HTTP, fields, waiting,
+ * kubeconfig. */
 #include "tests/apiserver/api_priv.h"
 
 #include <stdio.h>
@@ -11,7 +12,9 @@
 
 static int hex(char c)
 {
-    return c >= '0' && c <= '9' ? c - '0' : (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? (c | 0x20) - 'a' + 10 : -1;
+    return c >= '0' && c <= '9'                     ? c - '0'
+           : (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? (c | 0x20) - 'a' + 10
+                                                    : -1;
 }
 
 static void unescape(char *s)
@@ -54,12 +57,18 @@ static void parse_target(struct call *c, const char *target)
     }
 }
 
-int apiserver_call(struct apiserver *a, const char *method, const char *path, const char *content_type, const char *body,
-                   struct buf *out)
+int apiserver_call(struct apiserver *a, const char *method, const char *path,
+                   const char *content_type, const char *body, struct buf *out)
 {
     struct server_reply r = {0};
-    struct call c = {.a = a, .method = method, .body = body ? body : "", .n_body = body ? strlen(body) : 0, .inside = true,
-                     .content_type = content_type, .user = "kubernetes-admin", .out = &r};
+    struct call c = {.a = a,
+                     .method = method,
+                     .body = body ? body : "",
+                     .n_body = body ? strlen(body) : 0,
+                     .inside = true,
+                     .content_type = content_type,
+                     .user = "kubernetes-admin",
+                     .out = &r};
     if (!content_type && strcmp(method, "PATCH") == 0)
         c.content_type = "application/merge-patch+json";
     parse_target(&c, path);
@@ -128,7 +137,8 @@ uint64_t apiserver_version(struct apiserver *a)
 
 /* ---- waiting ---- */
 
-bool apiserver_wait(struct apiserver *a, bool (*pred)(struct apiserver *a, void *ctx), void *ctx, int64_t timeout_us)
+bool apiserver_wait(struct apiserver *a, bool (*pred)(struct apiserver *a, void *ctx), void *ctx,
+                    int64_t timeout_us)
 {
     int64_t end = clock_mono_us() + timeout_us;
     for (;;) {
@@ -152,17 +162,20 @@ bool apiserver_wait(struct apiserver *a, bool (*pred)(struct apiserver *a, void 
 
 /* ---- kubeconfig ---- */
 
-enum err_code apiserver_kubeconfig(struct apiserver *a, const char *path, const char *token, struct err *e)
+enum err_code apiserver_kubeconfig(struct apiserver *a, const char *path, const char *token,
+                                   struct err *e)
 {
     struct buf b = buf_init(1 << 16);
     buf_fmt(&b,
             "apiVersion: v1\nkind: Config\ncurrent-context: test\n"
-            "clusters:\n- name: test\n  cluster:\n    server: %s\n", a->url);
+            "clusters:\n- name: test\n  cluster:\n    server: %s\n",
+            a->url);
     if (a->o.ca_file)
         buf_fmt(&b, "    certificate-authority: %s\n", a->o.ca_file);
     buf_fmt(&b,
             "users:\n- name: test\n  user:\n    token: %s\n"
-            "contexts:\n- name: test\n  context:\n    cluster: test\n    user: test\n    namespace: default\n",
+            "contexts:\n- name: test\n  context:\n    cluster: test\n    user: test\n    "
+            "namespace: default\n",
             token ? token : APISERVER_ADMIN_TOKEN);
     enum err_code rc = file_write(path, b.p, b.n, e);
     buf_fini(&b);

@@ -23,7 +23,8 @@ static const cJSON *step(const cJSON *v, const char *key, size_t n)
     return NULL;
 }
 
-/* The longest key first, so that names with dots inside ("nvidia.com/gpu") are found: "a.b.c" tries a.b.c, then a.b, then a. */
+/* The longest key first, so that names with dots inside ("nvidia.com/gpu") are found: "a.b.c" tries
+ * a.b.c, then a.b, then a. */
 const cJSON *api_js_at(const cJSON *v, const char *path)
 {
     if (!v || !*path)
@@ -43,7 +44,7 @@ const cJSON *api_js_at(const cJSON *v, const char *path)
 
 cJSON *api_js_at_mut(cJSON *v, const char *path)
 {
-    return __extension__(cJSON *)(uintptr_t)api_js_at(v, path);
+    return __extension__(cJSON *)(uintptr_t) api_js_at(v, path);
 }
 
 const char *api_js_str(const cJSON *v, const char *path)

@@ -1,7 +1,7 @@
 /* kubelet.c - bound pods start after a while, deleted ones go.
  *
- * The delay of a pod depends on the seed and its name only.  A broken image, or the registry being down, leaves it pending in
- * ImagePullBackOff until that ends. */
+ * The delay of a pod depends on the seed and its name only.  A broken image, or the registry being
+ * down, leaves it pending in ImagePullBackOff until that ends. */
 #include "tests/apiserver/api_priv.h"
 
 #include <stdio.h>
@@ -10,8 +10,10 @@
 
 #include "base/hash.h"
 
-/* Annotation of the pod, or of the ReplicaSet or StatefulSet that owns it (a ReplicaSet has its Deployment's). */
-static void annotation(struct apiserver *a, const struct obj *pod, const cJSON *j, const char *key, char *out, size_t n)
+/* Annotation of the pod, or of the ReplicaSet or StatefulSet that owns it (a ReplicaSet has its
+ * Deployment's). */
+static void annotation(struct apiserver *a, const struct obj *pod, const cJSON *j, const char *key,
+                       char *out, size_t n)
 {
     char full[96];
     snprintf(full, sizeof full, TEST_ANNOTATION "%s", key);
@@ -20,7 +22,8 @@ static void annotation(struct apiserver *a, const struct obj *pod, const cJSON *
     struct shelf *of[] = {a->control->replicasets, a->control->statefulsets};
     for (size_t i = 0; i < ARRAY_LEN(of) && !*out; i++) {
         const struct obj *owner = api_workload_owner(a, of[i], pod);
-        const struct obj *above = owner && i == 0 ? api_workload_owner(a, a->control->deployments, owner) : NULL;
+        const struct obj *above =
+            owner && i == 0 ? api_workload_owner(a, a->control->deployments, owner) : NULL;
         cJSON *w = above ? api_obj_parse(above) : owner ? api_obj_parse(owner) : NULL;
         v = cJSON_GetObjectItemCaseSensitive(api_js_at(w, "metadata.annotations"), full);
         snprintf(out, n, "%s", cJSON_IsString(v) ? v->valuestring : "");
@@ -37,18 +40,19 @@ static int64_t draw_us(struct apiserver *a, const struct obj *pod, const cJSON *
         min = (int64_t)(strtod(text, &end) * 1e3);
         max = *end == '-' ? (int64_t)(strtod(end + 1, NULL) * 1e3) : min;
     }
-    double u = rng_to_unit(rng_at(rng_key(a->o.seed, "start"), hash_of(pod->key, strlen(pod->key)), 0));
+    double u =
+        rng_to_unit(rng_at(rng_key(a->o.seed, "start"), hash_of(pod->key, strlen(pod->key)), 0));
     return min + (int64_t)(u * (double)(max > min ? max - min : 0));
 }
 
 /* ---- states of the containers ---- */
 
-static void set_containers(struct apiserver *a, cJSON *j, bool ready, const char *waiting, const char *message)
+static void set_containers(struct apiserver *a, cJSON *j, bool ready, const char *waiting,
+                           const char *message)
 {
     cJSON *list = cJSON_CreateArray();
     char at[32];
-    js_each(x, api_js_at(j, "spec.containers"))
-    {
+    js_each (x, api_js_at(j, "spec.containers")) {
         cJSON *s = cJSON_CreateObject(), *state = api_js_obj(s, "state");
         api_js_set_str(s, "name", api_js_str_or(x, "name", ""));
         api_js_set_str(s, "image", api_js_str_or(x, "image", ""));
@@ -77,8 +81,10 @@ static void begin(struct apiserver *a, cJSON *j)
 static void pull_fails(struct apiserver *a, struct obj *pod, cJSON *j)
 {
     begin(a, j);
-    api_pod_set_condition(a, j, "Ready", "False", "ContainersNotReady", "containers with unready status: [c]");
-    api_pod_set_condition(a, j, "ContainersReady", "False", "ContainersNotReady", "containers with unready status: [c]");
+    api_pod_set_condition(a, j, "Ready", "False", "ContainersNotReady",
+                          "containers with unready status: [c]");
+    api_pod_set_condition(a, j, "ContainersReady", "False", "ContainersNotReady",
+                          "containers with unready status: [c]");
     set_containers(a, j, false, "ImagePullBackOff", "Back-off pulling image");
     api_control_put(a, a->control->pods, pod, j);
 }
@@ -91,10 +97,13 @@ static void starts(struct apiserver *a, struct obj *pod, cJSON *j)
     uint64_t h = hash_of(pod->uid, strlen(pod->uid));
     begin(a, j);
     api_js_set_str(api_js_obj(j, "status"), "phase", "Running");
-    snprintf(ip, sizeof ip, "10.%u.%u.%u", (unsigned)(h >> 16 & 255), (unsigned)(h >> 8 & 255), (unsigned)(h & 255));
+    snprintf(ip, sizeof ip, "10.%u.%u.%u", (unsigned)(h >> 16 & 255), (unsigned)(h >> 8 & 255),
+             (unsigned)(h & 255));
     api_js_set_str(api_js_obj(j, "status"), "podIP", ip);
-    api_pod_set_condition(a, j, "Ready", ready ? "True" : "False", ready ? NULL : "ContainersNotReady", NULL);
-    api_pod_set_condition(a, j, "ContainersReady", ready ? "True" : "False", ready ? NULL : "ContainersNotReady", NULL);
+    api_pod_set_condition(a, j, "Ready", ready ? "True" : "False",
+                          ready ? NULL : "ContainersNotReady", NULL);
+    api_pod_set_condition(a, j, "ContainersReady", ready ? "True" : "False",
+                          ready ? NULL : "ContainersNotReady", NULL);
     set_containers(a, j, ready, NULL, NULL);
     annotation(a, pod, j, "run-ms", text, sizeof text);
     if (*text)

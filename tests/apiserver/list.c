@@ -1,8 +1,8 @@
 /* list.c - lists: what is there now, or was at an older version; pages; partial metadata.
  *
- * A page token holds the version of the first page and the last key.  What was there at that version is the table of
- * now with later events taken back.  A version that is no longer remembered is 410, with a token to go on
- * inconsistently. */
+ * A page token holds the version of the first page and the last key.  What was there at that
+ * version is the table of now with later events taken back.  A version that is no longer remembered
+ * is 410, with a token to go on inconsistently. */
 #include "tests/apiserver/api_priv.h"
 
 #include <stdio.h>
@@ -16,13 +16,13 @@ enum { GZIP_FROM_BYTES = 128 << 10, LIST_BYTES_MAX = 2000000000 };
 
 struct page {
     struct selector *sel;
-    uint64_t limit;        /* 0: none */
-    uint64_t rv;           /* of the answer */
-    bool past;             /* rv is an older version */
-    char start[512];       /* "": from the beginning; else after this key */
-    struct obj **v;        /* the objects at rv */
+    uint64_t limit;  /* 0: none */
+    uint64_t rv;     /* of the answer */
+    bool past;       /* rv is an older version */
+    char start[512]; /* "": from the beginning; else after this key */
+    struct obj **v;  /* the objects at rv */
     size_t n;
-    struct obj **own;      /* v, when made for this */
+    struct obj **own; /* v, when made for this */
 };
 
 /* ---- tokens: base64url of {"v":"meta.k8s.io/v1","rv":357,"start":"/page-10\u0000"} ---- */
@@ -79,7 +79,8 @@ static bool unbase64url(const char *s, char *out, size_t n)
 static void token_text(struct buf *out, long long rv, const char *after, bool slash)
 {
     char json[640];
-    snprintf(json, sizeof json, "{\"v\":\"meta.k8s.io/v1\",\"rv\":%lld,\"start\":\"%s%s\\u0000\"}", rv, slash ? "/" : "", after);
+    snprintf(json, sizeof json, "{\"v\":\"meta.k8s.io/v1\",\"rv\":%lld,\"start\":\"%s%s\\u0000\"}",
+             rv, slash ? "/" : "", after);
     base64url(out, json);
 }
 
@@ -99,7 +100,8 @@ static bool token_parse(struct call *c, const char *token, struct page *p, long 
     double version = api_js_num(j, "rv", 0);
     if (!start || version == 0) {
         cJSON_Delete(j);
-        return api_fail_bad(c, "invalid continue token: continue key is not valid: invalid character 'i' looking for beginning of value");
+        return api_fail_bad(c, "invalid continue token: continue key is not valid: invalid "
+                               "character 'i' looking for beginning of value");
     }
     start += *start == '/';
     snprintf(p->start, sizeof p->start, *c->ns ? "%s/%s" : "%s%s", c->ns, start);
@@ -113,12 +115,16 @@ static bool token_parse(struct call *c, const char *token, struct page *p, long 
 static bool expired(struct call *c, struct page *p, bool page)
 {
     if (!page)
-        return api_fail(c, 410, "Expired", NULL, "The resourceVersion for the provided list is too old.");
+        return api_fail(c, 410, "Expired", NULL,
+                        "The resourceVersion for the provided list is too old.");
     api_fail(c, 410, "Expired", NULL,
-         "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
-         "the continue parameter, or use the continue token in this response to retrieve the remainder of the results. "
-         "Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted "
-         "between the time the first chunk was returned and now may show up in the list.");
+             "The provided continue parameter is too old to display a consistent list result. You "
+             "can start a new list without "
+             "the continue parameter, or use the continue token in this response to retrieve the "
+             "remainder of the results. "
+             "Continuing with the provided token results in an inconsistent list - objects that "
+             "were created, modified, or deleted "
+             "between the time the first chunk was returned and now may show up in the list.");
     struct buf token = buf_init(4096);
     token_text(&token, -1, *c->ns ? p->start + strlen(c->ns) + 1 : p->start, false);
     cJSON *j = cJSON_ParseWithLength(c->out->body.p, c->out->body.n);
@@ -149,7 +155,8 @@ static bool too_new(struct call *c, uint64_t rv)
     cJSON_AddItemToArray(api_js_list(d, "causes"), one);
     cJSON_AddNumberToObject(d, "retryAfterSeconds", 1);
     server_reply_header(c->out, "Retry-After", "1");
-    return api_fail(c, 504, "Timeout", d, "Timeout: Too large resource version: %llu, current: %s", (unsigned long long)rv, now);
+    return api_fail(c, 504, "Timeout", d, "Timeout: Too large resource version: %llu, current: %s",
+                    (unsigned long long)rv, now);
 }
 
 static bool resume(struct call *c, struct page *p, const char *token)
@@ -165,18 +172,23 @@ static bool resume(struct call *c, struct page *p, const char *token)
 
 static bool choose_version(struct call *c, struct page *p)
 {
-    const char *token = api_call_query(c, "continue"), *asked = api_call_query(c, "resourceVersion");
+    const char *token = api_call_query(c, "continue"),
+               *asked = api_call_query(c, "resourceVersion");
     const char *match = api_call_query(c, "resourceVersionMatch");
     if (token && *token)
         return resume(c, p, token);
     p->rv = c->a->rv;
     if (!asked || !*asked)
         return !match || !*match ||
-               api_fail(c, 422, "Invalid", NULL, "resourceVersionMatch is forbidden unless resourceVersion is provided");
+               api_fail(c, 422, "Invalid", NULL,
+                        "resourceVersionMatch is forbidden unless resourceVersion is provided");
     uint64_t rv;
     if (!num_u64(asked, strlen(asked), &rv))
-        return api_fail_bad(c, "invalid resource version: resourceVersion: Invalid value: \"%s\": strconv.ParseUint: parsing \"%s\": "
-                        "invalid syntax", asked, asked);
+        return api_fail_bad(c,
+                            "invalid resource version: resourceVersion: Invalid value: \"%s\": "
+                            "strconv.ParseUint: parsing \"%s\": "
+                            "invalid syntax",
+                            asked, asked);
     bool exact = match && strcmp(match, "Exact") == 0;
     if (rv == 0 && !exact) {
         p->limit = 0; /* served from the cache, whole */
@@ -250,19 +262,22 @@ static size_t lower(const struct page *p, const char *key)
 static void add_partial(struct buf *out, const struct obj *o)
 {
     cJSON *j = api_obj_parse(o);
-    buf_str(out, "{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":");
+    buf_str(out,
+            "{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":");
     api_js_add_text(out, api_js_at(j, "metadata"));
     buf_char(out, '}');
     cJSON_Delete(j);
 }
 
-static void head(struct call *c, struct buf *out, const struct page *p, bool partial, const char *token, size_t left)
+static void head(struct call *c, struct buf *out, const struct page *p, bool partial,
+                 const char *token, size_t left)
 {
     const struct kind *k = c->shelf->kind;
     if (partial)
         buf_str(out, "{\"kind\":\"PartialObjectMetadataList\",\"apiVersion\":\"meta.k8s.io/v1\"");
     else
-        buf_fmt(out, "{\"kind\":\"%sList\",\"apiVersion\":\"%s%s%s\"", k->name, k->group, *k->group ? "/" : "", k->version);
+        buf_fmt(out, "{\"kind\":\"%sList\",\"apiVersion\":\"%s%s%s\"", k->name, k->group,
+                *k->group ? "/" : "", k->version);
     buf_fmt(out, ",\"metadata\":{\"resourceVersion\":\"%llu\"", (unsigned long long)p->rv);
     if (*token)
         buf_fmt(out, ",\"continue\":\"%s\"", token);
@@ -271,7 +286,8 @@ static void head(struct call *c, struct buf *out, const struct page *p, bool par
     buf_str(out, "},\"items\":[");
 }
 
-static void add_items(struct call *c, struct page *p, struct buf *items, bool partial, struct buf *token, size_t *left)
+static void add_items(struct call *c, struct page *p, struct buf *items, bool partial,
+                      struct buf *token, size_t *left)
 {
     char prefix[160];
     size_t n_prefix = (size_t)snprintf(prefix, sizeof prefix, *c->ns ? "%s/" : "", c->ns);

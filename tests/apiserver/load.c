@@ -1,4 +1,5 @@
-/* load.c - objects from YAML or JSON text, put into the store as they are: no admission, status included. */
+/* load.c - objects from YAML or JSON text, put into the store as they are: no admission, status
+ * included. */
 #include "tests/apiserver/api_priv.h"
 
 #include <ctype.h>
@@ -23,7 +24,8 @@ static cJSON *scalar(const struct yaml_node *v)
         return cJSON_CreateNull();
     if (strcmp(v->text, "true") == 0 || strcmp(v->text, "false") == 0)
         return cJSON_CreateBool(v->text[0] == 't');
-    if (num_f64(v->text, v->n_text, &d) && (isdigit((unsigned char)v->text[v->n_text - 1]) || v->text[0] == '-'))
+    if (num_f64(v->text, v->n_text, &d) &&
+        (isdigit((unsigned char)v->text[v->n_text - 1]) || v->text[0] == '-'))
         return cJSON_CreateNumber(d);
     return cJSON_CreateString(v->text);
 }
@@ -90,15 +92,19 @@ static void fill_metadata(struct apiserver *a, struct shelf *s, cJSON *j)
     char uid[37], at[32];
     if (s->kind->namespaced)
         api_js_default(m, "namespace", cJSON_CreateString("default"));
-    const struct obj *old = api_store_get(s, api_js_str(m, "namespace"), api_js_str_or(m, "name", ""));
+    const struct obj *old =
+        api_store_get(s, api_js_str(m, "namespace"), api_js_str_or(m, "name", ""));
     cJSON *was = old ? api_obj_parse(old) : NULL;
     if (!api_js_str(m, "uid")) {
         api_store_uid(a, uid);
         api_js_set_str(m, "uid", was ? api_js_str_or(was, "metadata.uid", uid) : uid);
     }
-    api_js_default(m, "creationTimestamp", cJSON_CreateString(was ? api_js_str_or(was, "metadata.creationTimestamp", "") : api_call_time(a, at)));
+    api_js_default(m, "creationTimestamp",
+                   cJSON_CreateString(was ? api_js_str_or(was, "metadata.creationTimestamp", "")
+                                          : api_call_time(a, at)));
     if (s->kind->flags & KIND_GENERATION)
-        api_js_default(m, "generation", cJSON_CreateNumber(api_js_num(was, "metadata.generation", 0) + 1));
+        api_js_default(m, "generation",
+                       cJSON_CreateNumber(api_js_num(was, "metadata.generation", 0) + 1));
     api_js_drop(m, "managedFields");
     cJSON_Delete(was);
 }
@@ -126,7 +132,8 @@ static enum err_code load_object(struct apiserver *a, cJSON *j, struct err *e)
     const char *kind = api_js_str_or(j, "kind", ""), *name = api_js_str_or(j, "metadata.name", "");
     struct shelf *s = api_store_kind(a, slash ? api : "", slash ? slash + 1 : api, kind);
     if (!s)
-        return err_set(e, ERR_MISSING, "no resource for kind %s of %s", kind, api_js_str_or(j, "apiVersion", "(no apiVersion)"));
+        return err_set(e, ERR_MISSING, "no resource for kind %s of %s", kind,
+                       api_js_str_or(j, "apiVersion", "(no apiVersion)"));
     if (!*name)
         return err_set(e, ERR_INVAL, "%s without metadata.name", kind);
     fill_metadata(a, s, j);
@@ -153,11 +160,11 @@ static enum err_code load_json(struct apiserver *a, cJSON *j, struct err *e)
         return load_object(a, j, e);
     char one[96];
     snprintf(one, sizeof one, "%.*s", (int)(n - 4), kind);
-    js_each(item, items)
-    {
+    js_each (item, items) {
         if (n > 4) { /* PodList: items know neither */
             api_js_default(item, "kind", cJSON_CreateString(one));
-            api_js_default(item, "apiVersion", cJSON_CreateString(api_js_str_or(j, "apiVersion", "")));
+            api_js_default(item, "apiVersion",
+                           cJSON_CreateString(api_js_str_or(j, "apiVersion", "")));
         }
         enum err_code rc = load_object(a, item, e);
         if (rc)
@@ -173,7 +180,8 @@ static enum err_code load_yaml(struct apiserver *a, const char *text, struct err
     for (const char *p = text; *p;) {
         const char *end = p;
         while ((end = strstr(end, "---")) != NULL) {
-            bool line = (end == text || end[-1] == '\n') && (end[3] == '\n' || end[3] == '\r' || end[3] == ' ' || !end[3]);
+            bool line = (end == text || end[-1] == '\n') &&
+                        (end[3] == '\n' || end[3] == '\r' || end[3] == ' ' || !end[3]);
             if (line)
                 break;
             end += 3;

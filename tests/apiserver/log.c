@@ -39,7 +39,9 @@ void api_log_add(struct call *c)
     }
     a->n_requests++;
     struct apiserver_record *r = &slot->r;
-    *r = (struct apiserver_record){.mono_us = clock_mono_us(), .server_us = api_now_us(a), .status = c->out->cut ? 0 : c->out->status};
+    *r = (struct apiserver_record){.mono_us = clock_mono_us(),
+                                   .server_us = api_now_us(a),
+                                   .status = c->out->cut ? 0 : c->out->status};
     COPY(r->verb, c->verb);
     COPY(r->group, c->group);
     COPY(r->resource, c->resource);
@@ -48,8 +50,10 @@ void api_log_add(struct call *c)
     COPY(r->name, c->name);
     COPY(r->user, c->user ? c->user : "");
     const struct kind *k = c->shelf ? c->shelf->kind : NULL;
-    bool reads = strcmp(c->verb, "get") == 0 || strcmp(c->verb, "list") == 0 || strcmp(c->verb, "watch") == 0;
-    bool review = strstr(c->resource, "review") != NULL || (k && (k->flags & KIND_REVIEW) && strcmp(k->plural, "bindings") != 0);
+    bool reads = strcmp(c->verb, "get") == 0 || strcmp(c->verb, "list") == 0 ||
+                 strcmp(c->verb, "watch") == 0;
+    bool review = strstr(c->resource, "review") != NULL ||
+                  (k && (k->flags & KIND_REVIEW) && strcmp(k->plural, "bindings") != 0);
     r->write = c->is_resource && !reads && !review && !c->dry_run;
     r->leader_lease = strcmp(c->resource, "leases") == 0;
     r->path = mem_strdup(c->target);
@@ -70,7 +74,8 @@ void api_log_fini(struct apiserver *a)
     api_fault_fini(a);
 }
 
-/* Record number `at` (from 0 at the start or the last apiserver_forget), or NULL when it is too old. */
+/* Record number `at` (from 0 at the start or the last apiserver_forget), or NULL when it is too
+ * old. */
 static struct apiserver_record *record(struct apiserver *a, uint64_t at)
 {
     if (at >= a->n_requests || a->n_requests - at > a->n_log)
@@ -137,7 +142,8 @@ void apiserver_print_log(struct apiserver *a, size_t last)
     for (; from < a->n_requests; from++) {
         const struct apiserver_record *r = record(a, from);
         if (r)
-            fprintf(stderr, "%12.3f %-10s %3d %-40s %s %.200s\n", (double)r->mono_us / 1e6, r->verb, r->status, r->path, r->user, r->body);
+            fprintf(stderr, "%12.3f %-10s %3d %-40s %s %.200s\n", (double)r->mono_us / 1e6, r->verb,
+                    r->status, r->path, r->user, r->body);
     }
     api_unlock(a);
 }

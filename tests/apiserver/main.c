@@ -17,7 +17,8 @@ static const char help[] =
     "A Kubernetes API server to test against.  Prints its URL, serves until SIGTERM.\n\n"
     "  --address A           default 127.0.0.1\n"
     "  --port N              default any free one\n"
-    "  --cert F --key F      HTTPS; --ca F: what the kubeconfig trusts; --client-ca F: client certificates are users\n"
+    "  --cert F --key F      HTTPS; --ca F: what the kubeconfig trusts; --client-ca F: client "
+    "certificates are users\n"
     "  --kubeconfig F        writes one for the admin token \"" APISERVER_ADMIN_TOKEN "\"\n"
     "  --token TOKEN=USER    another token; its rights are what RBAC objects say (repeatable)\n"
     "  --reader TOKEN=USER   another token that may read everything (repeatable)\n"
@@ -69,8 +70,10 @@ static void pod_start(struct args *a, const char *s)
 
 static void set(struct args *a, const char *name, char *v)
 {
-    const char **list = strcmp(name, "load") == 0 ? a->load : strcmp(name, "token") == 0 ? a->token
-                        : strcmp(name, "reader") == 0 ? a->reader : NULL;
+    const char **list = strcmp(name, "load") == 0     ? a->load
+                        : strcmp(name, "token") == 0  ? a->token
+                        : strcmp(name, "reader") == 0 ? a->reader
+                                                      : NULL;
     int *n = list == a->load ? &a->n_loads : list == a->token ? &a->n_tokens : &a->n_readers;
     if (list && *n < LIST_MAX)
         list[(*n)++] = v;
@@ -118,9 +121,12 @@ static void set(struct args *a, const char *name, char *v)
 
 static void parse(int argc, char **argv, struct args *a)
 {
-    static const char *const with[] = {"address", "port", "cert", "key", "ca", "client-ca", "kubeconfig", "token", "reader", "load", "fill",
-                                       "pod-start-ms", "pod-stop-ms", "time-scale", "time-origin", "crd-delay-ms", "bookmark-ms", "seed"};
-    static const char *const without[] = {"no-controllers", "keep-unbound", "metrics", "refuse-anonymous", "die-with-parent", "help"};
+    static const char *const with[] = {
+        "address",     "port",       "cert",        "key",          "ca",          "client-ca",
+        "kubeconfig",  "token",      "reader",      "load",         "fill",        "pod-start-ms",
+        "pod-stop-ms", "time-scale", "time-origin", "crd-delay-ms", "bookmark-ms", "seed"};
+    static const char *const without[] = {"no-controllers",   "keep-unbound",    "metrics",
+                                          "refuse-anonymous", "die-with-parent", "help"};
     struct option table[ARRAY_LEN(with) + ARRAY_LEN(without) + 1] = {0};
     size_t n = 0;
     for (size_t i = 0; i < ARRAY_LEN(with); i++)

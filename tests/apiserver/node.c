@@ -1,7 +1,8 @@
-/* node.c - nodes, and the scheduler: pods of "default-scheduler" go to the feasible node with most room.
+/* node.c - nodes, and the scheduler: pods of "default-scheduler" go to the feasible node with most
+ * room.
  *
- * Feasible: requests, cordon, NoSchedule taints, nodeSelector, required node affinity.  Use is counted anew for each pass,
- * so bindings by others are seen. */
+ * Feasible: requests, cordon, NoSchedule taints, nodeSelector, required node affinity.  Use is
+ * counted anew for each pass, so bindings by others are seen. */
 #include "tests/apiserver/api_priv.h"
 
 #include <stdio.h>
@@ -11,9 +12,9 @@
 enum { RESOURCES_MAX = 24 };
 
 struct node_info {
-    struct obj *o;          /* counted reference */
+    struct obj *o; /* counted reference */
     bool cordoned;
-    cJSON *taints;          /* NoSchedule and NoExecute ones */
+    cJSON *taints;                   /* NoSchedule and NoExecute ones */
     struct need room[RESOURCES_MAX]; /* names borrowed from `json` */
     int64_t total[RESOURCES_MAX];
     size_t n_room;
@@ -38,15 +39,14 @@ void api_node_free(struct control *k)
 
 static void info_read(struct node_info *n, struct obj *o)
 {
-    *n = (struct node_info){.o = api_obj_ref(o), .json = api_obj_parse(o), .taints = cJSON_CreateArray()};
+    *n = (struct node_info){
+        .o = api_obj_ref(o), .json = api_obj_parse(o), .taints = cJSON_CreateArray()};
     n->cordoned = api_js_true(n->json, "spec.unschedulable");
-    js_each(t, api_js_at(n->json, "spec.taints"))
-    {
+    js_each (t, api_js_at(n->json, "spec.taints")) {
         if (strcmp(api_js_str_or(t, "effect", ""), "PreferNoSchedule") != 0)
             cJSON_AddItemToArray(n->taints, cJSON_Duplicate(t, true));
     }
-    js_each(v, api_js_at(n->json, "status.allocatable"))
-    {
+    js_each (v, api_js_at(n->json, "status.allocatable")) {
         if (n->n_room < RESOURCES_MAX) {
             n->total[n->n_room] = api_js_quantity(v);
             n->room[n->n_room++] = (struct need){v->string, 0};
@@ -126,12 +126,14 @@ static void count_use(struct control *k)
 
 static bool tolerates(const cJSON *pod, const cJSON *taint)
 {
-    js_each(t, api_js_at(pod, "spec.tolerations"))
-    {
-        const char *key = api_js_str_or(t, "key", ""), *op = api_js_str_or(t, "operator", "Equal"), *effect = api_js_str_or(t, "effect", "");
+    js_each (t, api_js_at(pod, "spec.tolerations")) {
+        const char *key = api_js_str_or(t, "key", ""), *op = api_js_str_or(t, "operator", "Equal"),
+                   *effect = api_js_str_or(t, "effect", "");
         bool key_ok = !*key || strcmp(key, api_js_str_or(taint, "key", "")) == 0;
-        bool value_ok = strcmp(op, "Exists") == 0 || strcmp(api_js_str_or(t, "value", ""), api_js_str_or(taint, "value", "")) == 0;
-        if (key_ok && value_ok && (!*effect || strcmp(effect, api_js_str_or(taint, "effect", "")) == 0))
+        bool value_ok = strcmp(op, "Exists") == 0 || strcmp(api_js_str_or(t, "value", ""),
+                                                            api_js_str_or(taint, "value", "")) == 0;
+        if (key_ok && value_ok &&
+            (!*effect || strcmp(effect, api_js_str_or(taint, "effect", "")) == 0))
             return true;
     }
     return false;
@@ -139,9 +141,10 @@ static bool tolerates(const cJSON *pod, const cJSON *taint)
 
 static bool expression_holds(const cJSON *x, const struct obj *node)
 {
-    const char *op = api_js_str_or(x, "operator", ""), *v = api_obj_label(node, api_js_str_or(x, "key", ""));
+    const char *op = api_js_str_or(x, "operator", ""),
+               *v = api_obj_label(node, api_js_str_or(x, "key", ""));
     bool in = false;
-    js_each(one, api_js_at(x, "values"))
+    js_each (one, api_js_at(x, "values"))
         in |= v && cJSON_IsString(one) && strcmp(v, one->valuestring) == 0;
     if (strcmp(op, "In") == 0)
         return in;
@@ -152,12 +155,13 @@ static bool expression_holds(const cJSON *x, const struct obj *node)
 
 static bool affinity_holds(const cJSON *pod, const struct obj *node)
 {
-    const cJSON *terms = api_js_at(pod, "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms");
+    const cJSON *terms =
+        api_js_at(pod, "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution."
+                       "nodeSelectorTerms");
     bool any = !terms;
-    js_each(t, terms)
-    {
+    js_each (t, terms) {
         bool all = true;
-        js_each(x, api_js_at(t, "matchExpressions"))
+        js_each (x, api_js_at(t, "matchExpressions"))
             all &= expression_holds(x, node);
         any |= all;
     }
@@ -166,8 +170,7 @@ static bool affinity_holds(const cJSON *pod, const struct obj *node)
 
 static bool selector_holds(const cJSON *pod, const struct obj *node)
 {
-    js_each(x, api_js_at(pod, "spec.nodeSelector"))
-    {
+    js_each (x, api_js_at(pod, "spec.nodeSelector")) {
         const char *v = api_obj_label(node, x->string);
         if (!v || !cJSON_IsString(x) || strcmp(v, x->valuestring) != 0)
             return false;
@@ -195,14 +198,15 @@ static const char *lacks(const struct node_info *n, const struct obj *pod)
 }
 
 /* Why not on n, in the words of a scheduler; NULL when it may. */
-static const char *refuses(const struct node_info *n, const struct obj *pod, const cJSON *j, char *text, size_t size)
+static const char *refuses(const struct node_info *n, const struct obj *pod, const cJSON *j,
+                           char *text, size_t size)
 {
     if (n->cordoned)
         return "node(s) were unschedulable";
-    js_each(t, n->taints)
-    {
+    js_each (t, n->taints) {
         if (!tolerates(j, t)) {
-            snprintf(text, size, "node(s) had untolerated taint {%s: %s}", api_js_str_or(t, "key", ""), api_js_str_or(t, "value", ""));
+            snprintf(text, size, "node(s) had untolerated taint {%s: %s}",
+                     api_js_str_or(t, "key", ""), api_js_str_or(t, "value", ""));
             return text;
         }
     }
@@ -252,7 +256,8 @@ static void add_reason(struct reasons *r, const char *why)
     r->count[i]++;
 }
 
-static void say_unschedulable(struct apiserver *a, const struct obj *pod, cJSON *j, const struct reasons *r)
+static void say_unschedulable(struct apiserver *a, const struct obj *pod, cJSON *j,
+                              const struct reasons *r)
 {
     struct control *k = a->control;
     struct buf b = buf_init(4096);
@@ -306,7 +311,8 @@ void api_node_schedule(struct apiserver *a)
     size_t n = 0;
     for (size_t i = 0; i < k->pods->n; i++) {
         struct obj *pod = k->pods->v[i];
-        if (*pod->node || pod->deleting || ended(pod) || strcmp(pod->scheduler, "default-scheduler") != 0)
+        if (*pod->node || pod->deleting || ended(pod) ||
+            strcmp(pod->scheduler, "default-scheduler") != 0)
             continue;
         waiting = mem_grow(waiting, n + 1, sizeof(struct obj *));
         waiting[n++] = api_obj_ref(pod);

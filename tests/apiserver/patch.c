@@ -1,7 +1,8 @@
 /* patch.c - JSON patch (RFC 6902), merge patch (RFC 7386), strategic merge patch, and apply.
  *
- * Strategic merges know lists as maps by a key, per field name: containers by name, conditions by type.  Apply
- * is the same merge with a manager's name on it; who owns which field is not tracked (docs/apiserver.md). */
+ * Strategic merges know lists as maps by a key, per field name: containers by name, conditions by
+ * type.  Apply is the same merge with a manager's name on it; who owns which field is not tracked
+ * (docs/apiserver.md). */
 #include "tests/apiserver/api_priv.h"
 
 #include <stdio.h>
@@ -34,7 +35,8 @@ static cJSON *child_of(cJSON *at, const char *part)
     return NULL;
 }
 
-/* Walks to the parent of the last part; `last` gets that part.  NULL when something on the way is missing. */
+/* Walks to the parent of the last part; `last` gets that part.  NULL when something on the way is
+ * missing. */
 static cJSON *pointer_parent(cJSON *doc, const char *path, char *last, size_t n_last)
 {
     char *copy = mem_strdup(path);
@@ -75,7 +77,8 @@ static bool pointer_add(cJSON *doc, const char *path, cJSON *value)
         return true;
     }
     bool end = strcmp(last, "-") == 0;
-    if (cJSON_IsArray(parent) && (end || (num_i64(last, strlen(last), &i) && i >= 0 && i <= cJSON_GetArraySize(parent)))) {
+    if (cJSON_IsArray(parent) &&
+        (end || (num_i64(last, strlen(last), &i) && i >= 0 && i <= cJSON_GetArraySize(parent)))) {
         if (end || i == cJSON_GetArraySize(parent))
             cJSON_AddItemToArray(parent, value);
         else
@@ -99,7 +102,8 @@ static bool pointer_remove(cJSON *doc, const char *path)
 
 static bool patch_op(cJSON *doc, const cJSON *op)
 {
-    const char *what = api_js_str_or(op, "op", ""), *path = api_js_str(op, "path"), *from = api_js_str(op, "from");
+    const char *what = api_js_str_or(op, "op", ""), *path = api_js_str(op, "path"),
+               *from = api_js_str(op, "from");
     const cJSON *value = cJSON_GetObjectItemCaseSensitive(op, "value");
     if (!path)
         return false;
@@ -114,7 +118,9 @@ static bool patch_op(cJSON *doc, const cJSON *op)
         bool list_item = old && cJSON_IsArray(old) == false && old->string == NULL;
         if (!value || !old || !*path)
             return false;
-        return (list_item && !pointer_remove(doc, path)) ? false : pointer_add(doc, path, cJSON_Duplicate(value, true));
+        return (list_item && !pointer_remove(doc, path))
+                   ? false
+                   : pointer_add(doc, path, cJSON_Duplicate(value, true));
     }
     bool move = strcmp(what, "move") == 0;
     cJSON *src = from && (move || strcmp(what, "copy") == 0) ? pointer_get(doc, from) : NULL;
@@ -132,11 +138,12 @@ static bool json_patch(struct call *c, cJSON *doc, const cJSON *patch)
 {
     bool ok = cJSON_IsArray(patch);
     if (!ok)
-        return api_fail_bad(c, "error decoding patch: json: cannot unmarshal object into Go value of type jsonpatch.Patch");
-    js_each(op, patch)
-    {
+        return api_fail_bad(c, "error decoding patch: json: cannot unmarshal object into Go value "
+                               "of type jsonpatch.Patch");
+    js_each (op, patch) {
         if (!patch_op(doc, op))
-            return api_fail(c, 422, "Invalid", cJSON_CreateObject(), "the server rejected our request due to an error in our request");
+            return api_fail(c, 422, "Invalid", cJSON_CreateObject(),
+                            "the server rejected our request due to an error in our request");
     }
     return true;
 }
@@ -145,8 +152,7 @@ static bool json_patch(struct call *c, cJSON *doc, const cJSON *patch)
 
 static void merge(cJSON *to, const cJSON *patch)
 {
-    js_each(p, patch)
-    {
+    js_each (p, patch) {
         if (cJSON_IsNull(p)) {
             api_js_drop(to, p->string);
         } else if (cJSON_IsObject(p)) {
@@ -164,11 +170,25 @@ static const char *merge_key(const char *field)
     static const struct {
         const char *field, *key;
     } table[] = {
-        {"containers", "name"}, {"initContainers", "name"}, {"ephemeralContainers", "name"}, {"env", "name"},
-        {"volumes", "name"}, {"imagePullSecrets", "name"}, {"schedulingGates", "name"}, {"secrets", "name"},
-        {"resourceClaims", "name"}, {"volumeMounts", "mountPath"}, {"volumeDevices", "devicePath"},
-        {"ports", "containerPort"}, {"conditions", "type"}, {"addresses", "type"}, {"ownerReferences", "uid"},
-        {"taints", "key"}, {"hostAliases", "ip"}, {"topologySpreadConstraints", "topologyKey"}, {"podIPs", "ip"},
+        {"containers", "name"},
+        {"initContainers", "name"},
+        {"ephemeralContainers", "name"},
+        {"env", "name"},
+        {"volumes", "name"},
+        {"imagePullSecrets", "name"},
+        {"schedulingGates", "name"},
+        {"secrets", "name"},
+        {"resourceClaims", "name"},
+        {"volumeMounts", "mountPath"},
+        {"volumeDevices", "devicePath"},
+        {"ports", "containerPort"},
+        {"conditions", "type"},
+        {"addresses", "type"},
+        {"ownerReferences", "uid"},
+        {"taints", "key"},
+        {"hostAliases", "ip"},
+        {"topologySpreadConstraints", "topologyKey"},
+        {"podIPs", "ip"},
     };
     for (size_t i = 0; i < ARRAY_LEN(table); i++) {
         if (strcmp(table[i].field, field) == 0)
@@ -182,8 +202,7 @@ static void strategic(cJSON *to, const cJSON *patch);
 static cJSON *find_by(cJSON *list, const char *key, const cJSON *item)
 {
     const cJSON *want = cJSON_GetObjectItemCaseSensitive(item, key);
-    js_each(x, list)
-    {
+    js_each (x, list) {
         if (want && api_js_same(cJSON_GetObjectItemCaseSensitive(x, key), want))
             return x;
     }
@@ -192,8 +211,7 @@ static cJSON *find_by(cJSON *list, const char *key, const cJSON *item)
 
 static bool replaces(const cJSON *list)
 {
-    js_each(x, list)
-    {
+    js_each (x, list) {
         if (strcmp(api_js_str_or(x, "$patch", ""), "replace") == 0)
             return true;
     }
@@ -205,8 +223,7 @@ static void strategic_list(cJSON *to, const cJSON *patch, const char *key)
     bool replace = replaces(patch);
     while (replace && to->child)
         cJSON_DeleteItemFromArray(to, 0);
-    js_each(p, patch)
-    {
+    js_each (p, patch) {
         const char *directive = api_js_str_or(p, "$patch", "");
         cJSON *there = find_by(to, key, p);
         if (strcmp(directive, "delete") == 0) {
@@ -226,10 +243,9 @@ static void strategic_list(cJSON *to, const cJSON *patch, const char *key)
 
 static void union_list(cJSON *to, const cJSON *patch) /* finalizers */
 {
-    js_each(p, patch)
-    {
+    js_each (p, patch) {
         bool there = false;
-        js_each(x, to)
+        js_each (x, to)
             there |= api_js_same(x, p);
         if (!there)
             cJSON_AddItemToArray(to, cJSON_Duplicate(p, true));
@@ -238,8 +254,7 @@ static void union_list(cJSON *to, const cJSON *patch) /* finalizers */
 
 static void delete_primitives(cJSON *list, const cJSON *patch)
 {
-    js_each(p, patch)
-    {
+    js_each (p, patch) {
         for (cJSON *x = list ? list->child : NULL; x;) {
             cJSON *next = x->next;
             if (api_js_same(x, p))
@@ -254,7 +269,8 @@ static void strategic_field(cJSON *to, const cJSON *p)
     static const char drop[] = "$deleteFromPrimitiveList/";
     const char *key = cJSON_IsArray(p) ? merge_key(p->string) : NULL;
     /* Service ports go by port; a list of the wrong shape is replaced. */
-    if (key && strcmp(p->string, "ports") == 0 && p->child && !cJSON_GetObjectItemCaseSensitive(p->child, key))
+    if (key && strcmp(p->string, "ports") == 0 && p->child &&
+        !cJSON_GetObjectItemCaseSensitive(p->child, key))
         key = "port";
     if (strncmp(p->string, drop, sizeof drop - 1) == 0)
         delete_primitives(cJSON_GetObjectItemCaseSensitive(to, p->string + sizeof drop - 1), p);
@@ -285,13 +301,13 @@ static void strategic(cJSON *to, const cJSON *patch)
     for (cJSON *x = retain ? to->child : NULL; x;) {
         cJSON *next = x->next;
         bool keep = false;
-        js_each(k, retain)
+        js_each (k, retain)
             keep |= cJSON_IsString(k) && strcmp(k->valuestring, x->string) == 0;
         if (!keep)
             api_js_drop(to, x->string);
         x = next;
     }
-    js_each(p, patch)
+    js_each (p, patch)
         strategic_field(to, p);
 }
 
@@ -301,8 +317,9 @@ enum patch_type { PATCH_JSON, PATCH_MERGE, PATCH_STRATEGIC, PATCH_APPLY, PATCH_U
 
 static enum patch_type type_of(const char *content_type)
 {
-    static const char *const name[] = {"application/json-patch+json", "application/merge-patch+json",
-                                       "application/strategic-merge-patch+json", "application/apply-patch+yaml"};
+    static const char *const name[] = {
+        "application/json-patch+json", "application/merge-patch+json",
+        "application/strategic-merge-patch+json", "application/apply-patch+yaml"};
     for (size_t i = 0; content_type && i < ARRAY_LEN(name); i++) {
         if (strncmp(content_type, name[i], strlen(name[i])) == 0)
             return (enum patch_type)i;
@@ -313,9 +330,12 @@ static enum patch_type type_of(const char *content_type)
 static bool refuse_type(struct call *c, bool custom)
 {
     if (custom)
-        return api_fail(c, 415, "UnsupportedMediaType", NULL, "the body of the request was in an unknown format - accepted media types "
-                    "include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml");
-    return api_fail(c, 415, "UnsupportedMediaType", cJSON_CreateObject(), "415: Unsupported Media Type");
+        return api_fail(c, 415, "UnsupportedMediaType", NULL,
+                        "the body of the request was in an unknown format - accepted media types "
+                        "include: application/json-patch+json, application/merge-patch+json, "
+                        "application/apply-patch+yaml");
+    return api_fail(c, 415, "UnsupportedMediaType", cJSON_CreateObject(),
+                    "415: Unsupported Media Type");
 }
 
 bool api_patch_is_apply(const struct call *c)
@@ -336,7 +356,9 @@ bool api_patch_apply(struct call *c, const struct kind *k, cJSON *doc, cJSON **o
         return api_fail_invalid(c, "PatchOptions", "meta.k8s.io", "", &l);
     }
     bool utf8 = utf8_valid_prefix(c->body, c->n_body) == c->n_body;
-    cJSON *patch = !utf8 ? NULL : t == PATCH_APPLY ? api_load_one(c->body, c->n_body) : cJSON_ParseWithLength(c->body, c->n_body);
+    cJSON *patch = !utf8              ? NULL
+                   : t == PATCH_APPLY ? api_load_one(c->body, c->n_body)
+                                      : cJSON_ParseWithLength(c->body, c->n_body);
     if (!patch)
         return api_fail_bad(c, "error decoding patch: unexpected end of JSON input");
     cJSON *now = cJSON_Duplicate(doc, true);
@@ -344,7 +366,8 @@ bool api_patch_apply(struct call *c, const struct kind *k, cJSON *doc, cJSON **o
     if (t == PATCH_JSON)
         ok = json_patch(c, now, patch);
     else if (!cJSON_IsObject(patch))
-        ok = api_fail_bad(c, "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}");
+        ok = api_fail_bad(c, "error decoding patch: json: cannot unmarshal array into Go value of "
+                             "type map[string]interface {}");
     else if (t == PATCH_MERGE || custom)
         merge(now, patch);
     else

@@ -13,8 +13,20 @@ int64_t api_quantity_milli(const char *s, bool *ok)
     static const struct {
         const char *suffix;
         double unit;
-    } table[] = {{"", 1}, {"m", 1e-3}, {"k", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}, {"P", 1e15}, {"Ki", 1024.0},
-                 {"Mi", 1048576.0}, {"Gi", 1073741824.0}, {"Ti", 1099511627776.0}, {"Pi", 1125899906842624.0}, {"u", 1e-6}, {"n", 1e-9}};
+    } table[] = {{"", 1},
+                 {"m", 1e-3},
+                 {"k", 1e3},
+                 {"M", 1e6},
+                 {"G", 1e9},
+                 {"T", 1e12},
+                 {"P", 1e15},
+                 {"Ki", 1024.0},
+                 {"Mi", 1048576.0},
+                 {"Gi", 1073741824.0},
+                 {"Ti", 1099511627776.0},
+                 {"Pi", 1125899906842624.0},
+                 {"u", 1e-6},
+                 {"n", 1e-9}};
     char *end;
     double v = strtod(s, &end);
     *ok = false;
@@ -46,10 +58,10 @@ int64_t api_js_quantity(const cJSON *v)
 /* As a server stores them: always text, "0.5" as "500m". */
 void api_quantities_canonical(cJSON *map)
 {
-    js_each(v, map)
-    {
+    js_each (v, map) {
         char text[32];
-        bool decimal = cJSON_IsString(v) && strchr(v->valuestring, '.') && !strpbrk(v->valuestring, "KMGTPkmun");
+        bool decimal = cJSON_IsString(v) && strchr(v->valuestring, '.') &&
+                       !strpbrk(v->valuestring, "KMGTPkmun");
         if (!cJSON_IsNumber(v) && !decimal)
             continue;
         api_quantity_text(api_js_quantity(v), text);
@@ -59,8 +71,7 @@ void api_quantities_canonical(cJSON *map)
 
 bool api_pod_ready(const cJSON *pod)
 {
-    js_each(x, api_js_at(pod, "status.conditions"))
-    {
+    js_each (x, api_js_at(pod, "status.conditions")) {
         if (strcmp(api_js_str_or(x, "type", ""), "Ready") == 0)
             return strcmp(api_js_str_or(x, "status", ""), "True") == 0;
     }
@@ -71,13 +82,15 @@ bool api_pod_ready(const cJSON *pod)
 
 static bool forbidden(struct call *c, const char *name, const char *text)
 {
-    return api_fail(c, 403, "Forbidden", api_detail(name, NULL, "pods"), "pods \"%s\" is forbidden: %s", name, text);
+    return api_fail(c, 403, "Forbidden", api_detail(name, NULL, "pods"),
+                    "pods \"%s\" is forbidden: %s", name, text);
 }
 
 static bool admit_priority(struct call *c, cJSON *pod)
 {
     cJSON *spec = api_js_obj(pod, "spec");
-    const char *class = api_js_str_or(spec, "priorityClassName", ""), *name = api_js_str_or(pod, "metadata.name", "");
+    const char *class = api_js_str_or(spec, "priorityClassName", ""),
+               *name = api_js_str_or(pod, "metadata.name", "");
     double computed = 0;
     char text[400];
     if (*class) {
@@ -92,8 +105,11 @@ static bool admit_priority(struct call *c, cJSON *pod)
     }
     double given = api_js_num(spec, "priority", computed);
     if (given != computed) {
-        snprintf(text, sizeof text, "the integer value of priority (%d) must not be provided in pod spec; priority admission controller "
-                 "computed %d from the given PriorityClass name", (int)given, (int)computed);
+        snprintf(text, sizeof text,
+                 "the integer value of priority (%d) must not be provided in pod spec; priority "
+                 "admission controller "
+                 "computed %d from the given PriorityClass name",
+                 (int)given, (int)computed);
         return forbidden(c, name, text);
     }
     api_js_set_num(spec, "priority", computed);
@@ -105,8 +121,9 @@ static bool admit_priority(struct call *c, cJSON *pod)
 static int64_t requested(const cJSON *pod, const char *resource)
 {
     int64_t sum = 0;
-    js_each(x, api_js_at(pod, "spec.containers"))
-        sum += api_js_quantity(cJSON_GetObjectItemCaseSensitive(api_js_at(x, "resources.requests"), resource));
+    js_each (x, api_js_at(pod, "spec.containers"))
+        sum += api_js_quantity(
+            cJSON_GetObjectItemCaseSensitive(api_js_at(x, "resources.requests"), resource));
     return sum;
 }
 
@@ -115,7 +132,8 @@ static int64_t used(const struct shelf *pods, const char *ns, const char *resour
     int64_t sum = 0;
     for (size_t i = 0; i < pods->n; i++) {
         const struct obj *o = pods->v[i];
-        if (strcmp(o->ns, ns) != 0 || strcmp(o->phase, "Succeeded") == 0 || strcmp(o->phase, "Failed") == 0)
+        if (strcmp(o->ns, ns) != 0 || strcmp(o->phase, "Succeeded") == 0 ||
+            strcmp(o->phase, "Failed") == 0)
             continue;
         cJSON *j = api_obj_parse(o);
         sum += strcmp(resource, "pods") == 0 ? 1000 : requested(j, resource);
@@ -126,21 +144,25 @@ static int64_t used(const struct shelf *pods, const char *ns, const char *resour
 
 static bool check_quota(struct call *c, const cJSON *pod, const cJSON *quota)
 {
-    js_each(hard, api_js_at(quota, "spec.hard"))
-    {
-        const char *key = hard->string, *resource = strncmp(key, "requests.", 9) == 0 ? key + 9 : key;
-        int64_t want = strcmp(resource, "pods") == 0 ? 1000 : requested(pod, resource), limit = api_js_quantity(hard);
+    js_each (hard, api_js_at(quota, "spec.hard")) {
+        const char *key = hard->string,
+                   *resource = strncmp(key, "requests.", 9) == 0 ? key + 9 : key;
+        int64_t want = strcmp(resource, "pods") == 0 ? 1000 : requested(pod, resource),
+                limit = api_js_quantity(hard);
         if (want == 0)
             continue;
-        int64_t is = used(c->shelf->kind->namespaced ? api_store_core(c->a, "pods") : NULL, c->ns, resource);
+        int64_t is =
+            used(c->shelf->kind->namespaced ? api_store_core(c->a, "pods") : NULL, c->ns, resource);
         if (is + want <= limit)
             continue;
         char w[32], u[32], l[32], text[900];
         api_quantity_text(want, w);
         api_quantity_text(is, u);
         api_quantity_text(limit, l);
-        snprintf(text, sizeof text, "exceeded quota: %.100s, requested: %.200s=%s, used: %.200s=%s, limited: %.200s=%s",
-                 api_js_str_or(quota, "metadata.name", ""), key, w, key, u, key, l);
+        snprintf(
+            text, sizeof text,
+            "exceeded quota: %.100s, requested: %.200s=%s, used: %.200s=%s, limited: %.200s=%s",
+            api_js_str_or(quota, "metadata.name", ""), key, w, key, u, key, l);
         return forbidden(c, api_js_str_or(pod, "metadata.name", ""), text);
     }
     return true;
@@ -166,37 +188,46 @@ bool api_pod_admit(struct call *c, cJSON *pod)
 
 static bool binding_conflict(struct call *c, const char *name, const char *why)
 {
-    return api_fail(c, 409, "Conflict", api_detail(name, NULL, "pods/binding"), "Operation cannot be fulfilled on pods/binding \"%s\": %s",
-                name, why);
+    return api_fail(c, 409, "Conflict", api_detail(name, NULL, "pods/binding"),
+                    "Operation cannot be fulfilled on pods/binding \"%s\": %s", name, why);
 }
 
 static bool check_binding(struct call *c, const cJSON *b, const char *name)
 {
-    const char *ns = api_js_str_or(b, "metadata.namespace", ""), *kind = api_js_str_or(b, "target.kind", "");
+    const char *ns = api_js_str_or(b, "metadata.namespace", ""),
+               *kind = api_js_str_or(b, "target.kind", "");
     const char *target = api_js_str_or(b, "target.name", "");
     if (*ns && strcmp(ns, c->ns) != 0)
-        return api_fail_bad(c, "the namespace of the provided object does not match the namespace sent on the request");
+        return api_fail_bad(c, "the namespace of the provided object does not match the namespace "
+                               "sent on the request");
     if (strcmp(api_js_str_or(b, "metadata.name", ""), name) != 0)
         return api_fail_bad(c, "name in URL does not match name in Binding object");
     /* As a real server: plain errors, hence 500. */
     if (*kind && strcmp(kind, "Node") != 0)
-        return api_fail(c, 500, NULL, NULL, "target.kind: Unsupported value: \"%s\": supported values: \"Node\", \"<empty>\"", kind);
+        return api_fail(
+            c, 500, NULL, NULL,
+            "target.kind: Unsupported value: \"%s\": supported values: \"Node\", \"<empty>\"",
+            kind);
     if (!*target)
         return api_fail(c, 500, NULL, NULL, "target.name: Required value");
     return true;
 }
 
-static bool precondition(struct call *c, const struct obj *o, const char *what, const char *want, const char *is)
+static bool precondition(struct call *c, const struct obj *o, const char *what, const char *want,
+                         const char *is)
 {
     return api_fail(c, 409, "Conflict", api_detail(o->name, NULL, "pods"),
-                "Operation cannot be fulfilled on pods \"%s\": StorageError: invalid object, Code: 4, Key: /registry/pods/%s, "
-                "ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: %s in precondition: %s, %s in object meta: %s", o->name,
-                o->key, what, want, what, is);
+                    "Operation cannot be fulfilled on pods \"%s\": StorageError: invalid object, "
+                    "Code: 4, Key: /registry/pods/%s, "
+                    "ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: %s in "
+                    "precondition: %s, %s in object meta: %s",
+                    o->name, o->key, what, want, what, is);
 }
 
 static bool check_pod(struct call *c, const cJSON *b, const struct obj *o, const cJSON *pod)
 {
-    const char *uid = api_js_str_or(b, "metadata.uid", ""), *rv = api_js_str_or(b, "metadata.resourceVersion", "");
+    const char *uid = api_js_str_or(b, "metadata.uid", ""),
+               *rv = api_js_str_or(b, "metadata.resourceVersion", "");
     char is[24], why[400];
     snprintf(is, sizeof is, "%llu", (unsigned long long)o->rv);
     if (*uid && strcmp(uid, o->uid) != 0)
@@ -220,14 +251,15 @@ static bool check_pod(struct call *c, const cJSON *b, const struct obj *o, const
 
 static void copy_map(cJSON *to, const cJSON *from, const char *key)
 {
-    js_each(x, cJSON_GetObjectItemCaseSensitive(from, key))
+    js_each (x, cJSON_GetObjectItemCaseSensitive(from, key))
         api_js_set(api_js_obj(to, key), x->string, cJSON_Duplicate(x, true));
 }
 
 /* The zone of the node becomes the pod's label, as admission does. */
 static void copy_topology(struct apiserver *a, cJSON *metadata, const char *node)
 {
-    static const char *const key[] = {"topology.kubernetes.io/zone", "topology.kubernetes.io/region"};
+    static const char *const key[] = {"topology.kubernetes.io/zone",
+                                      "topology.kubernetes.io/region"};
     const struct obj *o = api_store_get(api_store_core(a, "nodes"), NULL, node);
     for (size_t i = 0; o && i < ARRAY_LEN(key); i++) {
         const char *v = api_obj_label(o, key[i]);
@@ -236,12 +268,12 @@ static void copy_topology(struct apiserver *a, cJSON *metadata, const char *node
     }
 }
 
-void api_pod_set_condition(struct apiserver *a, cJSON *pod, const char *type, const char *status, const char *reason, const char *message)
+void api_pod_set_condition(struct apiserver *a, cJSON *pod, const char *type, const char *status,
+                           const char *reason, const char *message)
 {
     cJSON *list = api_js_list(api_js_obj(pod, "status"), "conditions"), *one = NULL;
     char at[32];
-    js_each(x, list)
-    {
+    js_each (x, list) {
         if (strcmp(api_js_str_or(x, "type", ""), type) == 0)
             one = x;
     }
@@ -287,12 +319,14 @@ void api_pod_binding(struct call *c)
         struct obj *o = api_store_get(pods, c->ns, name);
         cJSON *pod = o ? api_obj_parse(o) : NULL;
         if (!o) {
-            api_fail(c, 404, "NotFound", api_detail(name, NULL, "pods"), "pods \"%s\" not found", name);
+            api_fail(c, 404, "NotFound", api_detail(name, NULL, "pods"), "pods \"%s\" not found",
+                     name);
         } else if (check_pod(c, b, o, pod)) {
             copy_map(api_js_obj(pod, "metadata"), api_js_at(b, "metadata"), "annotations");
             copy_map(api_js_obj(pod, "metadata"), api_js_at(b, "metadata"), "labels");
             /* Admission looks at pods/binding with a full target only. */
-            api_pod_bind(c->a, pod, api_js_str(b, "target.name"), *c->name && api_js_str(b, "target.kind"));
+            api_pod_bind(c->a, pod, api_js_str(b, "target.name"),
+                         *c->name && api_js_str(b, "target.kind"));
             if (!c->dry_run) {
                 api_store_put(c->a, pods, pod);
                 c->wrote = true;
@@ -323,8 +357,11 @@ static struct budget budget_of(struct apiserver *a, const cJSON *pdb, const char
         b.healthy += pods->v[i]->ready && !pods->v[i]->deleting;
     }
     api_selector_free(sel);
-    const cJSON *min = api_js_at(pdb, "spec.minAvailable"), *v = min ? min : api_js_at(pdb, "spec.maxUnavailable");
-    double n = cJSON_IsNumber(v) ? v->valuedouble : cJSON_IsString(v) ? ceil(strtod(v->valuestring, NULL) * b.expected / 100) : 0;
+    const cJSON *min = api_js_at(pdb, "spec.minAvailable"),
+                *v = min ? min : api_js_at(pdb, "spec.maxUnavailable");
+    double n = cJSON_IsNumber(v)   ? v->valuedouble
+               : cJSON_IsString(v) ? ceil(strtod(v->valuestring, NULL) * b.expected / 100)
+                                   : 0;
     b.desired = (int)(min ? n : b.expected - n);
     return b;
 }
@@ -354,7 +391,8 @@ void api_pod_budget_status(struct apiserver *a, struct shelf *s, const struct ob
         one = cJSON_CreateObject();
         cJSON_AddItemToArray(api_js_list(status, "conditions"), one);
     }
-    if (!api_js_str(one, "type") || (strcmp(api_js_str_or(one, "status", ""), "True") == 0) != (allowed > 0))
+    if (!api_js_str(one, "type") ||
+        (strcmp(api_js_str_or(one, "status", ""), "True") == 0) != (allowed > 0))
         api_js_set_str(one, "lastTransitionTime", api_call_time(a, at));
     api_js_set_str(one, "type", "DisruptionAllowed");
     api_js_set_str(one, "status", allowed ? "True" : "False");
@@ -373,11 +411,13 @@ static bool budget_blocks(struct call *c, const struct obj *pod, const cJSON *pd
     if (b.healthy > b.desired)
         return false;
     char text[300];
-    snprintf(text, sizeof text, "The disruption budget %.100s needs %d healthy pods and has %d currently",
+    snprintf(text, sizeof text,
+             "The disruption budget %.100s needs %d healthy pods and has %d currently",
              api_js_str_or(pdb, "metadata.name", ""), b.desired, b.healthy);
     cJSON *d = cJSON_CreateObject();
     api_detail_cause(d, "DisruptionBudget", text, NULL);
-    api_fail(c, 429, "TooManyRequests", d, "Cannot evict pod as it would violate the pod's disruption budget.");
+    api_fail(c, 429, "TooManyRequests", d,
+             "Cannot evict pod as it would violate the pod's disruption budget.");
     return true;
 }
 
@@ -403,7 +443,8 @@ void api_pod_eviction(struct call *c)
     }
     if (!c->dry_run) {
         pod = api_obj_parse(o);
-        api_pod_set_condition(c->a, pod, "DisruptionTarget", "True", "EvictionByEvictionAPI", "Eviction API: evicting");
+        api_pod_set_condition(c->a, pod, "DisruptionTarget", "True", "EvictionByEvictionAPI",
+                              "Eviction API: evicting");
         api_store_put(c->a, c->shelf, pod);
         cJSON_Delete(pod);
     }
@@ -427,8 +468,7 @@ static bool only_cpu_and_memory(const cJSON *was, const cJSON *now)
 {
     cJSON *a = cJSON_Duplicate(was, true), *b = cJSON_Duplicate(now, true), *pair[] = {a, b};
     for (int i = 0; i < 2; i++) {
-        js_each(x, api_js_at(pair[i], "spec.containers"))
-        {
+        js_each (x, api_js_at(pair[i], "spec.containers")) {
             cJSON *res = api_js_obj(x, "resources");
             static const char *const part[] = {"requests", "limits"};
             for (int k = 0; k < 2; k++) {
@@ -454,10 +494,12 @@ void api_pod_resize(struct call *c)
     was = api_obj_parse(old);
     if (strcmp(c->verb, "get") == 0) {
         api_answer_obj(c, 200, c->shelf, old);
-    } else if (strcmp(c->verb, "patch") == 0 ? api_patch_apply(c, c->shelf->kind, was, &now) : (now = api_write_body(c)) != NULL) {
+    } else if (strcmp(c->verb, "patch") == 0 ? api_patch_apply(c, c->shelf->kind, was, &now)
+                                             : (now = api_write_body(c)) != NULL) {
         struct causes l = {0};
         if (!only_cpu_and_memory(was, now)) {
-            api_cause(&l, FORBIDDEN, "spec", "Forbidden: only cpu and memory resources are mutable");
+            api_cause(&l, FORBIDDEN, "spec",
+                      "Forbidden: only cpu and memory resources are mutable");
             api_fail_invalid(c, "Pod", "", c->name, &l);
         } else {
             api_write_commit(c, old, now, "resize", 200);

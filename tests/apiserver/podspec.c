@@ -25,14 +25,16 @@ static void container_defaults(cJSON *x)
     api_quantities_canonical(api_js_at_mut(resources, "limits"));
     api_js_default(x, "terminationMessagePath", cJSON_CreateString("/dev/termination-log"));
     api_js_default(x, "terminationMessagePolicy", cJSON_CreateString("File"));
-    api_js_default(x, "imagePullPolicy", cJSON_CreateString(latest(api_js_str_or(x, "image", "")) ? "Always" : "IfNotPresent"));
+    api_js_default(
+        x, "imagePullPolicy",
+        cJSON_CreateString(latest(api_js_str_or(x, "image", "")) ? "Always" : "IfNotPresent"));
 }
 
 void api_pod_template_defaults(cJSON *spec)
 {
-    js_each(x, api_js_at(spec, "initContainers"))
+    js_each (x, api_js_at(spec, "initContainers"))
         container_defaults(x);
-    js_each(x, api_js_at(spec, "containers"))
+    js_each (x, api_js_at(spec, "containers"))
         container_defaults(x);
     api_js_default(spec, "restartPolicy", cJSON_CreateString("Always"));
     api_js_default(spec, "terminationGracePeriodSeconds", cJSON_CreateNumber(30));
@@ -43,13 +45,15 @@ void api_pod_template_defaults(cJSON *spec)
 
 void api_pod_add_tolerations(cJSON *spec)
 {
-    static const char *const key[] = {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"};
+    static const char *const key[] = {"node.kubernetes.io/not-ready",
+                                      "node.kubernetes.io/unreachable"};
     cJSON *list = api_js_list(spec, "tolerations");
     for (size_t i = 0; i < ARRAY_LEN(key); i++) {
         bool there = false;
-        js_each(t, list)
-            there |= strcmp(api_js_str_or(t, "key", ""), key[i]) == 0 &&
-                     (!api_js_str(t, "effect") || strcmp(api_js_str(t, "effect"), "NoExecute") == 0);
+        js_each (t, list)
+            there |=
+                strcmp(api_js_str_or(t, "key", ""), key[i]) == 0 &&
+                (!api_js_str(t, "effect") || strcmp(api_js_str(t, "effect"), "NoExecute") == 0);
         if (there)
             continue;
         cJSON *t = cJSON_CreateObject();
@@ -63,10 +67,8 @@ void api_pod_add_tolerations(cJSON *spec)
 
 static void requests_from_limits(cJSON *pod)
 {
-    js_each(x, api_js_at(pod, "spec.containers"))
-    {
-        js_each(v, api_js_at(x, "resources.limits"))
-        {
+    js_each (x, api_js_at(pod, "spec.containers")) {
+        js_each (v, api_js_at(x, "resources.limits")) {
             cJSON *requests = api_js_obj(api_js_obj(x, "resources"), "requests");
             api_js_default(requests, v->string, cJSON_Duplicate(v, true));
         }
@@ -76,14 +78,16 @@ static void requests_from_limits(cJSON *pod)
 static void mount_token(struct apiserver *a, cJSON *pod)
 {
     static const char volume[] =
-        "{\"name\":\"\",\"projected\":{\"sources\":[{\"serviceAccountToken\":{\"expirationSeconds\":3607,\"path\":\"token\"}},"
-        "{\"configMap\":{\"name\":\"kube-root-ca.crt\",\"items\":[{\"key\":\"ca.crt\",\"path\":\"ca.crt\"}]}},{\"downwardAPI\":"
-        "{\"items\":[{\"path\":\"namespace\",\"fieldRef\":{\"apiVersion\":\"v1\",\"fieldPath\":\"metadata.namespace\"}}]}}],"
+        "{\"name\":\"\",\"projected\":{\"sources\":[{\"serviceAccountToken\":{"
+        "\"expirationSeconds\":3607,\"path\":\"token\"}},"
+        "{\"configMap\":{\"name\":\"kube-root-ca.crt\",\"items\":[{\"key\":\"ca.crt\",\"path\":"
+        "\"ca.crt\"}]}},{\"downwardAPI\":"
+        "{\"items\":[{\"path\":\"namespace\",\"fieldRef\":{\"apiVersion\":\"v1\",\"fieldPath\":"
+        "\"metadata.namespace\"}}]}}],"
         "\"defaultMode\":420}}";
     cJSON *volumes = api_js_list(api_js_obj(pod, "spec"), "volumes");
     char name[40], suffix[6];
-    js_each(v, volumes)
-    {
+    js_each (v, volumes) {
         if (strncmp(api_js_str_or(v, "name", ""), "kube-api-access-", 16) == 0)
             return;
     }
@@ -92,8 +96,7 @@ static void mount_token(struct apiserver *a, cJSON *pod)
     cJSON *v = cJSON_Parse(volume);
     api_js_set_str(v, "name", name);
     cJSON_AddItemToArray(volumes, v);
-    js_each(x, api_js_at(pod, "spec.containers"))
-    {
+    js_each (x, api_js_at(pod, "spec.containers")) {
         cJSON *m = cJSON_CreateObject();
         api_js_set_str(m, "name", name);
         api_js_set(m, "readOnly", cJSON_CreateTrue());
@@ -106,11 +109,12 @@ static const char *qos(const cJSON *pod)
 {
     static const char *const key[] = {"cpu", "memory"};
     bool any = false, all = true;
-    js_each(x, api_js_at(pod, "spec.containers"))
-    {
+    js_each (x, api_js_at(pod, "spec.containers")) {
         for (size_t i = 0; i < ARRAY_LEN(key); i++) {
-            int64_t r = api_js_quantity(cJSON_GetObjectItemCaseSensitive(api_js_at(x, "resources.requests"), key[i]));
-            int64_t l = api_js_quantity(cJSON_GetObjectItemCaseSensitive(api_js_at(x, "resources.limits"), key[i]));
+            int64_t r = api_js_quantity(
+                cJSON_GetObjectItemCaseSensitive(api_js_at(x, "resources.requests"), key[i]));
+            int64_t l = api_js_quantity(
+                cJSON_GetObjectItemCaseSensitive(api_js_at(x, "resources.limits"), key[i]));
             any |= r || l;
             all &= l != 0 && r == l;
         }
@@ -134,18 +138,19 @@ void api_pod_defaults(struct apiserver *a, cJSON *pod)
     api_js_default(status, "phase", cJSON_CreateString("Pending"));
     api_js_default(status, "qosClass", cJSON_CreateString(qos(pod)));
     if (api_js_at(spec, "schedulingGates") && !api_js_at(status, "conditions"))
-        api_pod_set_condition(a, pod, "PodScheduled", "False", "SchedulingGated", "Scheduling is blocked due to non-empty scheduling gates");
+        api_pod_set_condition(a, pod, "PodScheduled", "False", "SchedulingGated",
+                              "Scheduling is blocked due to non-empty scheduling gates");
 }
 
 /* ---- create ---- */
 
 static void check_whole(const cJSON *list, int i, const char *part, struct causes *l)
 {
-    js_each(v, list)
-    {
+    js_each (v, list) {
         int64_t milli = api_js_quantity(v);
         char field[400], text[32];
-        snprintf(field, sizeof field, "spec.containers[%d].resources.%s[%.256s]", i, part, v->string);
+        snprintf(field, sizeof field, "spec.containers[%d].resources.%s[%.256s]", i, part,
+                 v->string);
         api_quantity_text(milli, text);
         if (is_extended(v->string) && milli % 1000 != 0)
             api_cause(l, INVALID, field, "Invalid value: \"%s\": must be an integer", text);
@@ -154,29 +159,31 @@ static void check_whole(const cJSON *list, int i, const char *part, struct cause
 
 static void check_extended(const cJSON *x, int i, struct causes *l)
 {
-    const cJSON *requests = api_js_at(x, "resources.requests"), *limits = api_js_at(x, "resources.limits");
+    const cJSON *requests = api_js_at(x, "resources.requests"),
+                *limits = api_js_at(x, "resources.limits");
     char field[96];
-    js_each(v, requests)
-    {
+    js_each (v, requests) {
         const cJSON *limit = cJSON_GetObjectItemCaseSensitive(limits, v->string);
         if (!is_extended(v->string))
             continue;
         char a[32], b[32];
         api_quantity_text(api_js_quantity(v), a);
         api_quantity_text(api_js_quantity(limit), b);
-        snprintf(field, sizeof field, "spec.containers[%d].resources.%s", i, limit ? "requests" : "limits");
+        snprintf(field, sizeof field, "spec.containers[%d].resources.%s", i,
+                 limit ? "requests" : "limits");
         if (!limit)
-            api_cause(l, REQUIRED, field, "Required value: Limit must be set for non overcommitable resources");
+            api_cause(l, REQUIRED, field,
+                      "Required value: Limit must be set for non overcommitable resources");
         else if (api_js_quantity(v) != api_js_quantity(limit))
-            api_cause(l, INVALID, field, "Invalid value: \"%s\": must be equal to %s limit of %s", a, v->string, b);
+            api_cause(l, INVALID, field, "Invalid value: \"%s\": must be equal to %s limit of %s",
+                      a, v->string, b);
     }
 }
 
 void api_pod_check_create(const cJSON *pod, struct causes *l)
 {
     int i = 0;
-    js_each(x, api_js_at(pod, "spec.containers"))
-    {
+    js_each (x, api_js_at(pod, "spec.containers")) {
         check_whole(api_js_at(x, "resources.limits"), i, "limits", l);
         check_whole(api_js_at(x, "resources.requests"), i, "requests", l);
         check_extended(x, i, l);
@@ -189,23 +196,25 @@ void api_pod_check_create(const cJSON *pod, struct causes *l)
     }
     if (i == 0)
         api_cause(l, REQUIRED, "spec.containers", "Required value");
-    if (cJSON_GetArraySize(api_js_at(pod, "spec.schedulingGates")) > 0 && *api_js_str_or(pod, "spec.nodeName", ""))
-        api_cause(l, FORBIDDEN, "spec.nodeName", "Forbidden: cannot be set until all schedulingGates have been cleared");
+    if (cJSON_GetArraySize(api_js_at(pod, "spec.schedulingGates")) > 0 &&
+        *api_js_str_or(pod, "spec.nodeName", ""))
+        api_cause(l, FORBIDDEN, "spec.nodeName",
+                  "Forbidden: cannot be set until all schedulingGates have been cleared");
 }
 
 /* ---- update ---- */
 
-static const char only_these[] =
-    "Forbidden: pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
-    "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` "
-    "(allow it to be set to 1 if it was previously negative)";
+static const char only_these[] = "Forbidden: pod updates may not change fields other than "
+                                 "`spec.containers[*].image`,`spec.initContainers[*].image`,"
+                                 "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions "
+                                 "to existing tolerations),`spec.terminationGracePeriodSeconds` "
+                                 "(allow it to be set to 1 if it was previously negative)";
 
 static bool holds_all(const cJSON *list, const cJSON *want)
 {
-    js_each(w, want)
-    {
+    js_each (w, want) {
         bool there = false;
-        js_each(x, list)
+        js_each (x, list)
             there |= api_js_same(x, w);
         if (!there)
             return false;
@@ -216,15 +225,16 @@ static bool holds_all(const cJSON *list, const cJSON *want)
 static void check_gates(const cJSON *was, const cJSON *now, struct causes *l)
 {
     int i = 0;
-    js_each(g, api_js_at(now, "schedulingGates"))
-    {
+    js_each (g, api_js_at(now, "schedulingGates")) {
         bool there = false;
-        js_each(old, api_js_at(was, "schedulingGates"))
+        js_each (old, api_js_at(was, "schedulingGates"))
             there |= strcmp(api_js_str_or(old, "name", ""), api_js_str_or(g, "name", "")) == 0;
         if (!there) {
             char field[64];
             snprintf(field, sizeof field, "spec.schedulingGates[%d].name", i);
-            api_cause(l, FORBIDDEN, field, "Forbidden: only deletion is allowed, but found new scheduling gate '%s'", api_js_str_or(g, "name", ""));
+            api_cause(l, FORBIDDEN, field,
+                      "Forbidden: only deletion is allowed, but found new scheduling gate '%s'",
+                      api_js_str_or(g, "name", ""));
         }
         i++;
     }
@@ -233,14 +243,17 @@ static void check_gates(const cJSON *was, const cJSON *now, struct causes *l)
 /* Keys may be added, never changed or removed. */
 static void check_node_selector(const cJSON *was, const cJSON *now, struct causes *l)
 {
-    js_each(x, api_js_at(was, "nodeSelector"))
-    {
-        if (api_js_same(cJSON_GetObjectItemCaseSensitive(api_js_at(now, "nodeSelector"), x->string), x))
+    js_each (x, api_js_at(was, "nodeSelector")) {
+        if (api_js_same(cJSON_GetObjectItemCaseSensitive(api_js_at(now, "nodeSelector"), x->string),
+                        x))
             continue;
         const cJSON *all = api_js_at(now, "nodeSelector");
         char *text = all ? api_js_text(all) : mem_strdup("null");
-        api_cause(l, INVALID, "spec.nodeSelector", "Invalid value: %s: only additions to spec.nodeSelector are allowed (no mutations or "
-              "deletions)", text);
+        api_cause(
+            l, INVALID, "spec.nodeSelector",
+            "Invalid value: %s: only additions to spec.nodeSelector are allowed (no mutations or "
+            "deletions)",
+            text);
         mem_free(text);
         return;
     }
@@ -250,8 +263,7 @@ static void check_node_selector(const cJSON *was, const cJSON *now, struct cause
 static void go_expressions(struct buf *b, const char *name, const cJSON *list)
 {
     buf_fmt(b, "\"%s\":%s", name, list ? "[" : "null");
-    js_each(x, list)
-    {
+    js_each (x, list) {
         buf_fmt(b, "%s{\"Key\":", x == list->child ? "" : ",");
         api_js_add_text(b, api_js_at(x, "key"));
         buf_str(b, ",\"Operator\":");
@@ -276,8 +288,7 @@ static char *go_terms(const cJSON *terms)
 {
     struct buf b = buf_init(1 << 20);
     buf_char(&b, '[');
-    js_each(t, terms)
-    {
+    js_each (t, terms) {
         buf_str(&b, t == terms->child ? "" : ",");
         go_term(&b, t);
     }
@@ -285,9 +296,11 @@ static char *go_terms(const cJSON *terms)
     return buf_take(&b);
 }
 
-static const char terms_path[] = "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms";
+static const char terms_path[] =
+    "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms";
 
-/* Required node affinity: new from nothing; then terms keep their number and only gain expressions. */
+/* Required node affinity: new from nothing; then terms keep their number and only gain expressions.
+ */
 static void check_terms(const cJSON *was, const cJSON *now, struct causes *l)
 {
     const cJSON *a = api_js_at(was, terms_path), *b = api_js_at(now, terms_path);
@@ -297,7 +310,10 @@ static void check_terms(const cJSON *was, const cJSON *now, struct causes *l)
         return;
     if (cJSON_GetArraySize(a) != cJSON_GetArraySize(b)) {
         char *text = go_terms(b);
-        api_cause(l, INVALID, field, "Invalid value: %s: no additions/deletions to non-empty NodeSelectorTerms list are allowed", text);
+        api_cause(l, INVALID, field,
+                  "Invalid value: %s: no additions/deletions to non-empty NodeSelectorTerms list "
+                  "are allowed",
+                  text);
         mem_free(text);
         return;
     }
@@ -309,7 +325,9 @@ static void check_terms(const cJSON *was, const cJSON *now, struct causes *l)
         struct buf text = buf_init(1 << 20);
         go_term(&text, y);
         snprintf(field, sizeof field, "spec.%s[%d]", terms_path, i);
-        api_cause(l, INVALID, field, "Invalid value: %s: only additions are allowed (no mutations or deletions)", text.p);
+        api_cause(l, INVALID, field,
+                  "Invalid value: %s: only additions are allowed (no mutations or deletions)",
+                  text.p);
         buf_fini(&text);
     }
 }
@@ -353,7 +371,8 @@ void api_pod_check_update(cJSON *was_pod, cJSON *now_pod, struct causes *l)
     const cJSON *was = api_js_obj(was_pod, "spec");
     cJSON *now = api_js_obj(now_pod, "spec");
     bool gated = cJSON_GetArraySize(api_js_at(was, "schedulingGates")) > 0;
-    if (api_js_at(now, "schedulingGates") && cJSON_GetArraySize(api_js_at(now, "schedulingGates")) == 0)
+    if (api_js_at(now, "schedulingGates") &&
+        cJSON_GetArraySize(api_js_at(now, "schedulingGates")) == 0)
         api_js_drop(now, "schedulingGates");
     check_gates(was, now, l);
     if (gated) {
@@ -363,7 +382,9 @@ void api_pod_check_update(cJSON *was_pod, cJSON *now_pod, struct causes *l)
     if (l->n > 0)
         return;
     if (!holds_all(api_js_at(now, "tolerations"), api_js_at(was, "tolerations")))
-        api_cause(l, FORBIDDEN, "spec.tolerations", "Forbidden: existing toleration can not be modified except its tolerationSeconds");
+        api_cause(
+            l, FORBIDDEN, "spec.tolerations",
+            "Forbidden: existing toleration can not be modified except its tolerationSeconds");
     cJSON *copy = cJSON_Duplicate(was, true);
     allow(copy, now, gated);
     if (!api_js_same(copy, now))

@@ -26,7 +26,8 @@ static void add_selector(cJSON *status, const struct kind *k, const cJSON *j)
 static cJSON *scale_of(const struct shelf *s, const struct obj *o)
 {
     cJSON *j = api_obj_parse(o), *scale = cJSON_CreateObject(), *m = cJSON_CreateObject();
-    static const char *const field[] = {"name", "namespace", "uid", "resourceVersion", "creationTimestamp"};
+    static const char *const field[] = {"name", "namespace", "uid", "resourceVersion",
+                                        "creationTimestamp"};
     api_js_set_str(scale, "kind", "Scale");
     api_js_set_str(scale, "apiVersion", "autoscaling/v1");
     api_js_set(scale, "metadata", m);
@@ -50,7 +51,8 @@ static bool check_scale(struct call *c, const cJSON *scale)
     double n = api_js_num(scale, "spec.replicas", 0);
     struct causes l = {0};
     if (n < 0)
-        api_cause(&l, INVALID, "spec.replicas", "Invalid value: %d: must be greater than or equal to 0", (int)n);
+        api_cause(&l, INVALID, "spec.replicas",
+                  "Invalid value: %d: must be greater than or equal to 0", (int)n);
     return api_causes_none(&l) || api_fail_invalid(c, "Scale", "autoscaling", c->name, &l);
 }
 
@@ -78,7 +80,8 @@ static void commit(struct call *c, struct obj *old, const cJSON *scale)
     double n = api_js_num(scale, "spec.replicas", 0);
     if (n != number_at(j, s->kind->replicas_path))
         set_replicas(j, s->kind->replicas_path, n);
-    const char *rv = api_js_str(scale, "metadata.resourceVersion"), *uid = api_js_str(scale, "metadata.uid");
+    const char *rv = api_js_str(scale, "metadata.resourceVersion"),
+               *uid = api_js_str(scale, "metadata.uid");
     api_js_drop(api_js_obj(j, "metadata"), "resourceVersion");
     if (rv)
         api_js_set_str(api_js_obj(j, "metadata"), "resourceVersion", rv);
@@ -100,8 +103,9 @@ static cJSON *parse_put(struct call *c)
     cJSON *j = cJSON_ParseWithLength(c->body, c->n_body);
     char wrong[512] = "";
     if (!cJSON_IsObject(j)) {
-        api_fail_bad(c, "the object provided is unrecognized (must be of type Scale): couldn't get version/kind; json parse error: "
-                 "unexpected end of JSON input");
+        api_fail_bad(c, "the object provided is unrecognized (must be of type Scale): couldn't get "
+                        "version/kind; json parse error: "
+                        "unexpected end of JSON input");
         cJSON_Delete(j);
         return NULL;
     }
@@ -111,7 +115,8 @@ static cJSON *parse_put(struct call *c)
     if (*wrong)
         ok = api_fail_bad(c, "Scale in version \"v1\" cannot be handled as a Scale: %s", wrong);
     else if (*name && strcmp(name, c->name) != 0)
-        ok = api_fail_bad(c, "the name of the object (%s) does not match the name on the URL (%s)", name, c->name);
+        ok = api_fail_bad(c, "the name of the object (%s) does not match the name on the URL (%s)",
+                          name, c->name);
     if (ok)
         return j;
     cJSON_Delete(j);
@@ -134,10 +139,12 @@ void api_scale_run(struct call *c)
         if (now)
             commit(c, old, now);
     } else if (strcmp(c->verb, "patch") == 0) {
-        if (api_patch_apply(c, c->shelf->kind, scale, &now) && api_patch_decoded(c, c->shelf, now, true))
+        if (api_patch_apply(c, c->shelf->kind, scale, &now) &&
+            api_patch_decoded(c, c->shelf, now, true))
             commit(c, old, now);
     } else {
-        api_fail(c, 405, "MethodNotAllowed", cJSON_CreateObject(), "the server does not allow this method on the requested resource");
+        api_fail(c, 405, "MethodNotAllowed", cJSON_CreateObject(),
+                 "the server does not allow this method on the requested resource");
     }
     cJSON_Delete(now);
     cJSON_Delete(scale);

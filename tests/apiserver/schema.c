@@ -1,8 +1,10 @@
-/* schema.c - structural schemas: defaults, pruning of unknown fields, validation with a real server's messages.
+/* schema.c - structural schemas: defaults, pruning of unknown fields, validation with a real
+ * server's messages.
  *
- * Known: type, properties, required, items, additionalProperties, enum, minimum, maximum (exclusive too), lengths, pattern
- * (POSIX extended), minItems, maxItems, nullable, default, x-kubernetes-int-or-string and -preserve-unknown-fields.
- * Not known, and ignored: CEL rules, format, oneOf and friends. */
+ * Known: type, properties, required, items, additionalProperties, enum, minimum, maximum (exclusive
+ * too), lengths, pattern (POSIX extended), minItems, maxItems, nullable, default,
+ * x-kubernetes-int-or-string and -preserve-unknown-fields. Not known, and ignored: CEL rules,
+ * format, oneOf and friends. */
 #include "tests/apiserver/api_priv.h"
 
 #include <math.h>
@@ -23,7 +25,11 @@ static const char *type_of(const cJSON *v)
 {
     if (cJSON_IsNumber(v))
         return v->valuedouble == floor(v->valuedouble) ? "integer" : "number";
-    return cJSON_IsString(v) ? "string" : cJSON_IsBool(v) ? "boolean" : cJSON_IsArray(v) ? "array" : cJSON_IsObject(v) ? "object" : "null";
+    return cJSON_IsString(v)   ? "string"
+           : cJSON_IsBool(v)   ? "boolean"
+           : cJSON_IsArray(v)  ? "array"
+           : cJSON_IsObject(v) ? "object"
+                               : "null";
 }
 
 static bool has_type(const cJSON *schema, const cJSON *v)
@@ -42,8 +48,7 @@ static void check_enum(const cJSON *schema, const cJSON *v, const char *path, st
     if (!list)
         return;
     struct buf b = buf_init(1 << 16);
-    js_each(x, list)
-    {
+    js_each (x, list) {
         if (api_js_same(x, v)) {
             buf_fini(&b);
             return;
@@ -52,37 +57,47 @@ static void check_enum(const cJSON *schema, const cJSON *v, const char *path, st
         api_js_add_text(&b, x);
     }
     char *text = api_js_text(v);
-    api_cause(l, "FieldValueNotSupported", path, "Unsupported value: %s: supported values: %s", text, b.p);
+    api_cause(l, "FieldValueNotSupported", path, "Unsupported value: %s: supported values: %s",
+              text, b.p);
     mem_free(text);
     buf_fini(&b);
 }
 
 static void check_number(const cJSON *schema, const cJSON *v, const char *path, struct causes *l)
 {
-    const cJSON *min = cJSON_GetObjectItemCaseSensitive(schema, "minimum"), *max = cJSON_GetObjectItemCaseSensitive(schema, "maximum");
-    bool above = api_js_true(schema, "exclusiveMinimum"), below = api_js_true(schema, "exclusiveMaximum");
+    const cJSON *min = cJSON_GetObjectItemCaseSensitive(schema, "minimum"),
+                *max = cJSON_GetObjectItemCaseSensitive(schema, "maximum");
+    bool above = api_js_true(schema, "exclusiveMinimum"),
+         below = api_js_true(schema, "exclusiveMaximum");
     char is[NUM_TEXT], bound[NUM_TEXT];
     num_format(v->valuedouble, is);
-    if (cJSON_IsNumber(min) && (v->valuedouble < min->valuedouble || (above && v->valuedouble == min->valuedouble)))
-        api_cause(l, INVALID, path, "Invalid value: %s: %s in body should be greater than %s%s", is, path, above ? "" : "or equal to ",
-              num_format(min->valuedouble, bound));
-    if (cJSON_IsNumber(max) && (v->valuedouble > max->valuedouble || (below && v->valuedouble == max->valuedouble)))
-        api_cause(l, INVALID, path, "Invalid value: %s: %s in body should be less than %s%s", is, path, below ? "" : "or equal to ",
-              num_format(max->valuedouble, bound));
+    if (cJSON_IsNumber(min) &&
+        (v->valuedouble < min->valuedouble || (above && v->valuedouble == min->valuedouble)))
+        api_cause(l, INVALID, path, "Invalid value: %s: %s in body should be greater than %s%s", is,
+                  path, above ? "" : "or equal to ", num_format(min->valuedouble, bound));
+    if (cJSON_IsNumber(max) &&
+        (v->valuedouble > max->valuedouble || (below && v->valuedouble == max->valuedouble)))
+        api_cause(l, INVALID, path, "Invalid value: %s: %s in body should be less than %s%s", is,
+                  path, below ? "" : "or equal to ", num_format(max->valuedouble, bound));
 }
 
 static void check_string(const cJSON *schema, const cJSON *v, const char *path, struct causes *l)
 {
-    double n = (double)strlen(v->valuestring), min = api_js_num(schema, "minLength", 0), max = api_js_num(schema, "maxLength", 1e18);
+    double n = (double)strlen(v->valuestring), min = api_js_num(schema, "minLength", 0),
+           max = api_js_num(schema, "maxLength", 1e18);
     const char *pattern = api_js_str(schema, "pattern");
     regex_t re;
     if (n < min)
-        api_cause(l, INVALID, path, "Invalid value: \"%.200s\": %s in body should be at least %d chars long", v->valuestring, path, (int)min);
+        api_cause(l, INVALID, path,
+                  "Invalid value: \"%.200s\": %s in body should be at least %d chars long",
+                  v->valuestring, path, (int)min);
     if (n > max)
-        api_cause(l, "FieldValueTooLong", path, "Too long: may not be more than %d bytes", (int)max);
+        api_cause(l, "FieldValueTooLong", path, "Too long: may not be more than %d bytes",
+                  (int)max);
     if (pattern && regcomp(&re, pattern, REG_EXTENDED | REG_NOSUB) == 0) {
         if (regexec(&re, v->valuestring, 0, NULL, 0) != 0)
-            api_cause(l, INVALID, path, "Invalid value: \"%.200s\": %s in body should match '%s'", v->valuestring, path, pattern);
+            api_cause(l, INVALID, path, "Invalid value: \"%.200s\": %s in body should match '%s'",
+                      v->valuestring, path, pattern);
         regfree(&re);
     }
 }
@@ -95,8 +110,7 @@ static void visit_object(const cJSON *schema, cJSON *v, const char *path, struct
     const cJSON *more = cJSON_GetObjectItemCaseSensitive(schema, "additionalProperties");
     bool keep = api_js_true(schema, "x-kubernetes-preserve-unknown-fields") || cJSON_IsTrue(more);
     char at[PATH_MAX_BYTES];
-    js_each(p, props)
-    {
+    js_each (p, props) {
         const cJSON *d = cJSON_GetObjectItemCaseSensitive(p, "default");
         if (d)
             api_js_default(v, p->string, cJSON_Duplicate(d, true));
@@ -104,7 +118,9 @@ static void visit_object(const cJSON *schema, cJSON *v, const char *path, struct
     for (cJSON *x = v->child; x;) {
         cJSON *next = x->next;
         const cJSON *s = cJSON_GetObjectItemCaseSensitive(props, x->string);
-        bool meta = !*path && (strcmp(x->string, "metadata") == 0 || strcmp(x->string, "kind") == 0 || strcmp(x->string, "apiVersion") == 0);
+        bool meta =
+            !*path && (strcmp(x->string, "metadata") == 0 || strcmp(x->string, "kind") == 0 ||
+                       strcmp(x->string, "apiVersion") == 0);
         child_path(at, path, x->string);
         if (meta) {
             x = next;
@@ -118,8 +134,7 @@ static void visit_object(const cJSON *schema, cJSON *v, const char *path, struct
             api_js_drop(v, x->string);
         x = next;
     }
-    js_each(r, cJSON_GetObjectItemCaseSensitive(schema, "required"))
-    {
+    js_each (r, cJSON_GetObjectItemCaseSensitive(schema, "required")) {
         if (cJSON_IsString(r) && !cJSON_GetObjectItemCaseSensitive(v, r->valuestring)) {
             child_path(at, path, r->valuestring);
             api_cause(l, REQUIRED, at, "Required value");
@@ -133,11 +148,12 @@ static void visit_array(const cJSON *schema, cJSON *v, const char *path, struct 
     int n = cJSON_GetArraySize(v), i = 0;
     double min = api_js_num(schema, "minItems", 0), max = api_js_num(schema, "maxItems", 1e18);
     if (n < min)
-        api_cause(l, INVALID, path, "Invalid value: %d: %s in body should have at least %d items", n, path, (int)min);
+        api_cause(l, INVALID, path, "Invalid value: %d: %s in body should have at least %d items",
+                  n, path, (int)min);
     if (n > max)
-        api_cause(l, "FieldValueTooMany", path, "Too many: %d: must have at most %d items", n, (int)max);
-    js_each(x, items ? v : NULL)
-    {
+        api_cause(l, "FieldValueTooMany", path, "Too many: %d: must have at most %d items", n,
+                  (int)max);
+    js_each (x, items ? v : NULL) {
         char at[PATH_MAX_BYTES];
         snprintf(at, sizeof at, "%s[%d]", path, i++);
         visit(items, x, at, l);
@@ -149,8 +165,9 @@ static void visit(const cJSON *schema, cJSON *v, const char *path, struct causes
     if (!schema || (cJSON_IsNull(v) && api_js_true(schema, "nullable")))
         return;
     if (!has_type(schema, v)) {
-        api_cause(l, "FieldValueTypeInvalid", path, "Invalid value: \"%s\": %s in body must be of type %s: \"%s\"", type_of(v), path,
-              api_js_str_or(schema, "type", "integer or string"), type_of(v));
+        api_cause(l, "FieldValueTypeInvalid", path,
+                  "Invalid value: \"%s\": %s in body must be of type %s: \"%s\"", type_of(v), path,
+                  api_js_str_or(schema, "type", "integer or string"), type_of(v));
         return;
     }
     check_enum(schema, v, path, l);
@@ -172,14 +189,15 @@ static bool unknown(const cJSON *schema, const cJSON *v, const char *path, char 
     bool keep = api_js_true(schema, "x-kubernetes-preserve-unknown-fields") || cJSON_IsTrue(more);
     char at[PATH_MAX_BYTES];
     int i = 0;
-    js_each(x, v)
-    {
-        const cJSON *s = cJSON_IsArray(v) ? items : cJSON_GetObjectItemCaseSensitive(props, x->string);
+    js_each (x, v) {
+        const cJSON *s =
+            cJSON_IsArray(v) ? items : cJSON_GetObjectItemCaseSensitive(props, x->string);
         if (cJSON_IsArray(v))
             snprintf(at, sizeof at, "%s[%d]", path, i++);
         else
             child_path(at, path, x->string);
-        if (!*path && (strcmp(x->string, "metadata") == 0 || strcmp(x->string, "kind") == 0 || strcmp(x->string, "apiVersion") == 0))
+        if (!*path && (strcmp(x->string, "metadata") == 0 || strcmp(x->string, "kind") == 0 ||
+                       strcmp(x->string, "apiVersion") == 0))
             continue;
         s = s ? s : cJSON_IsObject(more) ? more : NULL;
         if (!s && !keep) {

@@ -1,4 +1,5 @@
-/* select.c - label selectors ("a=b,c!=d,e in (f,g),!h,i") and the field selectors a server supports.
+/* select.c - label selectors ("a=b,c!=d,e in (f,g),!h,i") and the field selectors a server
+ * supports.
  *
  * Both become one list of requirements that must all hold. */
 #include "tests/apiserver/api_priv.h"
@@ -22,7 +23,8 @@ struct selector {
     bool has_fields;
 };
 
-static struct requirement *add_requirement(struct selector *s, bool field, const char *key, size_t n, enum op op)
+static struct requirement *add_requirement(struct selector *s, bool field, const char *key,
+                                           size_t n, enum op op)
 {
     struct requirement *d = mem_zero(1, sizeof *d);
     d->field = field;
@@ -80,7 +82,8 @@ static size_t word(const char *p)
 
 static bool bad_labels(struct call *c, const char *found, const char *expected)
 {
-    return api_fail_bad(c, "unable to parse requirement: found '%.64s', expected: %s", found, expected);
+    return api_fail_bad(c, "unable to parse requirement: found '%.64s', expected: %s", found,
+                        expected);
 }
 
 /* "(a,b)" after in or notin; leaves *at behind the bracket. */
@@ -118,8 +121,10 @@ static bool parse_requirement(struct call *c, struct selector *s, const char **a
     if (no || *p == ',' || !*p)
         return true;
     size_t n_op = *p == '=' || *p == '!' ? strspn(p, "=!") : word(p);
-    bool in = n_op == 2 && strncmp(p, "in", 2) == 0, notin = n_op == 5 && strncmp(p, "notin", 5) == 0;
-    bool eq = (n_op == 1 && *p == '=') || (n_op == 2 && strncmp(p, "==", 2) == 0), ne = n_op == 2 && strncmp(p, "!=", 2) == 0;
+    bool in = n_op == 2 && strncmp(p, "in", 2) == 0,
+         notin = n_op == 5 && strncmp(p, "notin", 5) == 0;
+    bool eq = (n_op == 1 && *p == '=') || (n_op == 2 && strncmp(p, "==", 2) == 0),
+         ne = n_op == 2 && strncmp(p, "!=", 2) == 0;
     if (!in && !notin && !eq && !ne)
         return bad_labels(c, p, "in, notin, =, ==, !=, gt, lt");
     d->op = in || eq ? OP_IN : OP_NOT_IN;
@@ -152,11 +157,18 @@ static bool parse_labels(struct call *c, const char *text, struct selector *s)
 
 static bool known_field(const struct kind *k, const char *key)
 {
-    static const char *const pod[] = {"spec.nodeName", "status.phase", "spec.schedulerName", "spec.restartPolicy",
-                                      "spec.serviceAccountName", "status.podIP", "status.nominatedNodeName"};
-    static const char *const event[] = {"involvedObject.name", "involvedObject.namespace", "involvedObject.kind",
-                                        "involvedObject.uid", "reason", "type", "reportingComponent"};
-    if (strcmp(key, "metadata.name") == 0 || (strcmp(key, "metadata.namespace") == 0 && k->namespaced))
+    static const char *const pod[] = {
+        "spec.nodeName",           "status.phase", "spec.schedulerName",      "spec.restartPolicy",
+        "spec.serviceAccountName", "status.podIP", "status.nominatedNodeName"};
+    static const char *const event[] = {"involvedObject.name",
+                                        "involvedObject.namespace",
+                                        "involvedObject.kind",
+                                        "involvedObject.uid",
+                                        "reason",
+                                        "type",
+                                        "reportingComponent"};
+    if (strcmp(key, "metadata.name") == 0 ||
+        (strcmp(key, "metadata.namespace") == 0 && k->namespaced))
         return true;
     for (size_t i = 0; strcmp(k->plural, "pods") == 0 && i < ARRAY_LEN(pod); i++) {
         if (strcmp(key, pod[i]) == 0)
@@ -176,7 +188,8 @@ static bool parse_fields(struct call *c, const char *text, struct selector *s)
         const char *op = p + n_key;
         size_t n_op = strspn(op, "=!");
         if (n_op == 0 || n_key == 0)
-            return api_fail_bad(c, "invalid selector: '%.*s'; can't understand '%.*s'", (int)n, p, (int)n, p);
+            return api_fail_bad(c, "invalid selector: '%.*s'; can't understand '%.*s'", (int)n, p,
+                                (int)n, p);
         struct requirement *d = add_requirement(s, true, p, n_key, *op == '!' ? OP_NOT_IN : OP_IN);
         if (!known_field(c->shelf->kind, d->key))
             return api_fail_bad(c, "field label not supported: %s", d->key);
@@ -188,7 +201,8 @@ static bool parse_fields(struct call *c, const char *text, struct selector *s)
 
 bool api_selector_parse(struct call *c, struct selector **out)
 {
-    const char *labels = api_call_query(c, "labelSelector"), *fields = api_call_query(c, "fieldSelector");
+    const char *labels = api_call_query(c, "labelSelector"),
+               *fields = api_call_query(c, "fieldSelector");
     *out = NULL;
     if (!(labels && *labels) && !(fields && *fields))
         return true;
@@ -207,22 +221,21 @@ struct selector *api_selector_of_labels(const cJSON *v, bool *ok)
 {
     struct selector *s = mem_zero(1, sizeof *s);
     *ok = cJSON_IsObject(v);
-    js_each(l, api_js_at(v, "matchLabels"))
-    {
+    js_each (l, api_js_at(v, "matchLabels")) {
         if (cJSON_IsString(l))
-            add_value(add_requirement(s, false, l->string, strlen(l->string), OP_IN), l->valuestring, strlen(l->valuestring));
+            add_value(add_requirement(s, false, l->string, strlen(l->string), OP_IN),
+                      l->valuestring, strlen(l->valuestring));
     }
-    js_each(x, api_js_at(v, "matchExpressions"))
-    {
+    js_each (x, api_js_at(v, "matchExpressions")) {
         static const char *const name[] = {"In", "NotIn", "Exists", "DoesNotExist"};
         const char *op = api_js_str_or(x, "operator", ""), *key = api_js_str_or(x, "key", "");
         size_t i = 0;
         while (i < ARRAY_LEN(name) && strcmp(op, name[i]) != 0)
             i++;
         *ok &= i < ARRAY_LEN(name);
-        struct requirement *d = add_requirement(s, false, key, strlen(key), i < ARRAY_LEN(name) ? (enum op)i : OP_EXISTS);
-        js_each(one, api_js_at(x, "values"))
-        {
+        struct requirement *d = add_requirement(s, false, key, strlen(key),
+                                                i < ARRAY_LEN(name) ? (enum op)i : OP_EXISTS);
+        js_each (one, api_js_at(x, "values")) {
             if (cJSON_IsString(one))
                 add_value(d, one->valuestring, strlen(one->valuestring));
         }
@@ -233,19 +246,20 @@ struct selector *api_selector_of_labels(const cJSON *v, bool *ok)
 void api_selector_text(struct buf *out, const cJSON *v)
 {
     const char *comma = "";
-    js_each(l, api_js_at(v, "matchLabels"))
-    {
+    js_each (l, api_js_at(v, "matchLabels")) {
         buf_fmt(out, "%s%s=%s", comma, l->string, cJSON_IsString(l) ? l->valuestring : "");
         comma = ",";
     }
-    js_each(x, api_js_at(v, "matchExpressions"))
-    {
+    js_each (x, api_js_at(v, "matchExpressions")) {
         const char *op = api_js_str_or(x, "operator", ""), *key = api_js_str_or(x, "key", "");
         bool set = strcmp(op, "In") == 0 || strcmp(op, "NotIn") == 0;
         buf_fmt(out, "%s%s%s%s", comma, strcmp(op, "DoesNotExist") == 0 ? "!" : "", key,
-                !set ? "" : strcmp(op, "In") == 0 ? " in (" : " notin (");
-        js_each(one, set ? api_js_at(x, "values") : NULL)
-            buf_fmt(out, "%s%s", one->prev && one->prev->next ? "," : "", cJSON_IsString(one) ? one->valuestring : "");
+                !set                    ? ""
+                : strcmp(op, "In") == 0 ? " in ("
+                                        : " notin (");
+        js_each (one, set ? api_js_at(x, "values") : NULL)
+            buf_fmt(out, "%s%s", one->prev && one->prev->next ? "," : "",
+                    cJSON_IsString(one) ? one->valuestring : "");
         buf_str(out, set ? ")" : "");
         comma = ",";
     }
@@ -267,7 +281,11 @@ static const char *field_of(const struct obj *o, const char *key, char *store, s
         return o->scheduler;
     cJSON *j = api_obj_parse(o);
     const cJSON *v = api_js_at(j, key);
-    snprintf(store, n, "%s", cJSON_IsString(v) ? v->valuestring : cJSON_IsTrue(v) ? "true" : cJSON_IsBool(v) ? "false" : "");
+    snprintf(store, n, "%s",
+             cJSON_IsString(v) ? v->valuestring
+             : cJSON_IsTrue(v) ? "true"
+             : cJSON_IsBool(v) ? "false"
+                               : "");
     if (!v && strcmp(key, "spec.unschedulable") == 0)
         snprintf(store, n, "false");
     cJSON_Delete(j);

@@ -1,4 +1,5 @@
-/* status.c - answers: objects, and the Status bodies of errors, worded as a real server words them. */
+/* status.c - answers: objects, and the Status bodies of errors, worded as a real server words them.
+ */
 #include "tests/apiserver/api_priv.h"
 
 #include <stdio.h>
@@ -26,8 +27,8 @@ void api_answer_obj(struct call *c, int status, const struct shelf *s, const str
     api_obj_add_json(&c->out->body, s, o, true);
 }
 
-static void answer_status(struct call *c, int code, const char *status, const char *message, const char *reason,
-                          cJSON *details)
+static void answer_status(struct call *c, int code, const char *status, const char *message,
+                          const char *reason, cJSON *details)
 {
     cJSON *j = cJSON_CreateObject();
     cJSON_AddStringToObject(j, "kind", "Status");
@@ -56,7 +57,8 @@ void api_answer_success(struct call *c, int status, cJSON *details)
     }
 }
 
-static bool fail_text(struct call *c, int code, const char *reason, cJSON *details, const char *message)
+static bool fail_text(struct call *c, int code, const char *reason, cJSON *details,
+                      const char *message)
 {
     answer_status(c, code, "Failure", message, reason, details);
     return false;
@@ -116,16 +118,18 @@ void api_detail_cause(cJSON *details, const char *reason, const char *message, c
 bool api_fail_not_found(struct call *c, const char *name)
 {
     const char *dot = *c->group ? "." : "";
-    return api_fail(c, 404, "NotFound", api_detail(name, c->group, c->resource), "%s%s%s \"%s\" not found", c->resource, dot,
-                c->group, name);
+    return api_fail(c, 404, "NotFound", api_detail(name, c->group, c->resource),
+                    "%s%s%s \"%s\" not found", c->resource, dot, c->group, name);
 }
 
 bool api_fail_conflict(struct call *c, const char *name)
 {
     const char *dot = *c->group ? "." : "";
     return api_fail(c, 409, "Conflict", api_detail(name, c->group, c->resource),
-                "Operation cannot be fulfilled on %s%s%s \"%s\": the object has been modified; please apply your changes to "
-                "the latest version and try again", c->resource, dot, c->group, name);
+                    "Operation cannot be fulfilled on %s%s%s \"%s\": the object has been modified; "
+                    "please apply your changes to "
+                    "the latest version and try again",
+                    c->resource, dot, c->group, name);
 }
 
 /* ---- 422 ---- */
@@ -163,10 +167,12 @@ bool api_causes_none(struct causes *l)
     return l->n == 0;
 }
 
-bool api_fail_invalid(struct call *c, const char *kind, const char *group, const char *name, struct causes *l)
+bool api_fail_invalid(struct call *c, const char *kind, const char *group, const char *name,
+                      struct causes *l)
 {
     struct buf b = buf_init(20 << 20);
-    buf_fmt(&b, "%s%s%s \"%s\" is invalid: %s", kind, *group ? "." : "", group, name, l->n > 1 ? "[" : "");
+    buf_fmt(&b, "%s%s%s \"%s\" is invalid: %s", kind, *group ? "." : "", group, name,
+            l->n > 1 ? "[" : "");
     buf_add(&b, l->text.p, l->text.n);
     if (l->n > 1)
         buf_char(&b, ']');

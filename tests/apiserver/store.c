@@ -1,7 +1,9 @@
-/* store.c - the objects: a sorted table and a ring of events per resource, one counter of versions for all.
+/* store.c - the objects: a sorted table and a ring of events per resource, one counter of versions
+ * for all.
  *
- * An object is one block: the struct, its strings, its labels and its JSON, shared by the table, the events and open
- * watches.  The JSON lacks kind and apiVersion, as items of a list do; answers put them in front. */
+ * An object is one block: the struct, its strings, its labels and its JSON, shared by the table,
+ * the events and open watches.  The JSON lacks kind and apiVersion, as items of a list do; answers
+ * put them in front. */
 #include "tests/apiserver/api_priv.h"
 
 #include <stdio.h>
@@ -45,10 +47,8 @@ enum { NEEDS_MAX = 16 };
 static size_t pod_needs(const cJSON *j, struct need need[NEEDS_MAX])
 {
     size_t n = 0;
-    js_each(x, api_js_at(j, "spec.containers"))
-    {
-        js_each(v, api_js_at(x, "resources.requests"))
-        {
+    js_each (x, api_js_at(j, "spec.containers")) {
+        js_each (v, api_js_at(x, "resources.requests")) {
             size_t i = 0;
             while (i < n && strcmp(need[i].resource, v->string) != 0)
                 i++;
@@ -63,8 +63,7 @@ static size_t pod_needs(const cJSON *j, struct need need[NEEDS_MAX])
 
 static const char *controller_of(const cJSON *j)
 {
-    js_each(r, api_js_at(j, "metadata.ownerReferences"))
-    {
+    js_each (r, api_js_at(j, "metadata.ownerReferences")) {
         if (api_js_true(r, "controller"))
             return api_js_str_or(r, "uid", "");
     }
@@ -81,7 +80,8 @@ static void texts_of(const struct obj_facts *f, const char *out[TEXTS])
 }
 
 /* One block: struct, needs, label pointers, strings, JSON. */
-static struct obj *obj_build(const struct obj_facts *f, uint64_t rv, const char *json, size_t n_json)
+static struct obj *obj_build(const struct obj_facts *f, uint64_t rv, const char *json,
+                             size_t n_json)
 {
     const char *text[TEXTS];
     texts_of(f, text);
@@ -92,16 +92,24 @@ static struct obj *obj_build(const struct obj_facts *f, uint64_t rv, const char 
         bytes += strlen(f->label[i]) + 1;
     for (size_t i = 0; i < f->n_needs; i++)
         bytes += strlen(f->need[i].resource) + 1;
-    struct obj *o = mem_zero(1, sizeof *o + f->n_needs * sizeof *o->need + 2 * f->n_labels * sizeof(char *) + bytes);
-    *o = (struct obj){.refs = 1, .rv = rv, .deleting = f->deleting, .ready = f->ready, .need = (struct need *)(o + 1),
-                      .n_needs = f->n_needs, .n_labels = f->n_labels, .n_json = n_json};
+    struct obj *o = mem_zero(1, sizeof *o + f->n_needs * sizeof *o->need +
+                                    2 * f->n_labels * sizeof(char *) + bytes);
+    *o = (struct obj){.refs = 1,
+                      .rv = rv,
+                      .deleting = f->deleting,
+                      .ready = f->ready,
+                      .need = (struct need *)(o + 1),
+                      .n_needs = f->n_needs,
+                      .n_labels = f->n_labels,
+                      .n_json = n_json};
     o->label = (const char **)(o->need + f->n_needs);
     char *w = (char *)(o->label + 2 * f->n_labels);
     for (size_t i = 0; i < f->n_needs; i++)
         o->need[i] = (struct need){keep(&w, f->need[i].resource), f->need[i].milli};
     for (size_t i = 0; i < 2 * f->n_labels; i++)
         o->label[i] = keep(&w, f->label[i]);
-    const char **to[TEXTS] = {&o->ns, &o->name, &o->uid, &o->node, &o->phase, &o->scheduler, &o->owner};
+    const char **to[TEXTS] = {&o->ns,    &o->name,      &o->uid,  &o->node,
+                              &o->phase, &o->scheduler, &o->owner};
     for (size_t i = 0; i < TEXTS; i++)
         *to[i] = keep(&w, text[i]);
     o->key = w;
@@ -116,13 +124,19 @@ static struct obj *obj_new(struct apiserver *a, const cJSON *j, uint64_t rv)
     struct need need[NEEDS_MAX];
     const cJSON *labels = api_js_at(j, "metadata.labels");
     const char **label = mem_zero(2 * (size_t)cJSON_GetArraySize(labels) + 1, sizeof *label);
-    struct obj_facts f = {.ns = api_js_str(j, "metadata.namespace"), .name = api_js_str(j, "metadata.name"), .uid = api_js_str(j, "metadata.uid"),
-                          .node = api_js_str(j, "spec.nodeName"), .phase = api_js_str(j, "status.phase"),
-                          .scheduler = api_js_str(j, "spec.schedulerName"), .owner = controller_of(j),
-                          .deleting = api_js_str(j, "metadata.deletionTimestamp"), .ready = api_pod_ready(j), .label = label,
-                          .need = need, .n_needs = pod_needs(j, need)};
-    js_each(l, labels)
-    {
+    struct obj_facts f = {.ns = api_js_str(j, "metadata.namespace"),
+                          .name = api_js_str(j, "metadata.name"),
+                          .uid = api_js_str(j, "metadata.uid"),
+                          .node = api_js_str(j, "spec.nodeName"),
+                          .phase = api_js_str(j, "status.phase"),
+                          .scheduler = api_js_str(j, "spec.schedulerName"),
+                          .owner = controller_of(j),
+                          .deleting = api_js_str(j, "metadata.deletionTimestamp"),
+                          .ready = api_pod_ready(j),
+                          .label = label,
+                          .need = need,
+                          .n_needs = pod_needs(j, need)};
+    js_each (l, labels) {
         if (cJSON_IsString(l)) {
             label[2 * f.n_labels] = l->string;
             label[2 * f.n_labels++ + 1] = l->valuestring;
@@ -164,8 +178,9 @@ struct shelf *api_store_add_shelf(struct apiserver *a, const struct kind *k, str
     s->served = !crd;
     struct buf b = buf_init(1024);
     const char *slash = *k->group ? "/" : "";
-    buf_fmt(&b, (k->flags & KIND_CUSTOM) ? "{\"apiVersion\":\"%s%s%s\",\"kind\":\"%s\","
-                                         : "{\"apiVersion\":\"%s%s%s\",\"kind\":\"%s\",",
+    buf_fmt(&b,
+            (k->flags & KIND_CUSTOM) ? "{\"apiVersion\":\"%s%s%s\",\"kind\":\"%s\","
+                                     : "{\"apiVersion\":\"%s%s%s\",\"kind\":\"%s\",",
             k->group, slash, k->version, k->name);
     s->prefix = buf_take(&b);
     a->shelf = mem_grow(a->shelf, a->n_shelves + 1, sizeof(struct shelf *));
@@ -193,7 +208,8 @@ void api_store_drop_shelf(struct apiserver *a, struct shelf *s)
 {
     for (size_t i = 0; i < a->n_shelves; i++) {
         if (a->shelf[i] == s) {
-            memmove(&a->shelf[i], &a->shelf[i + 1], (a->n_shelves - i - 1) * sizeof(struct shelf *));
+            memmove(&a->shelf[i], &a->shelf[i + 1],
+                    (a->n_shelves - i - 1) * sizeof(struct shelf *));
             a->n_shelves--;
             api_watch_drop_shelf(a, s);
             shelf_free(s);
@@ -210,21 +226,25 @@ void api_store_fini(struct apiserver *a)
     buf_fini(&a->scratch);
 }
 
-struct shelf *api_store_shelf(struct apiserver *a, const char *group, const char *version, const char *plural)
+struct shelf *api_store_shelf(struct apiserver *a, const char *group, const char *version,
+                              const char *plural)
 {
     for (size_t i = 0; i < a->n_shelves; i++) {
         const struct kind *k = a->shelf[i]->kind;
-        if (strcmp(k->plural, plural) == 0 && strcmp(k->group, group) == 0 && strcmp(k->version, version) == 0)
+        if (strcmp(k->plural, plural) == 0 && strcmp(k->group, group) == 0 &&
+            strcmp(k->version, version) == 0)
             return a->shelf[i];
     }
     return NULL;
 }
 
-struct shelf *api_store_kind(struct apiserver *a, const char *group, const char *version, const char *kind)
+struct shelf *api_store_kind(struct apiserver *a, const char *group, const char *version,
+                             const char *kind)
 {
     for (size_t i = 0; i < a->n_shelves; i++) {
         const struct kind *k = a->shelf[i]->kind;
-        if (strcmp(k->name, kind) == 0 && strcmp(k->group, group) == 0 && strcmp(k->version, version) == 0)
+        if (strcmp(k->name, kind) == 0 && strcmp(k->group, group) == 0 &&
+            strcmp(k->version, version) == 0)
             return a->shelf[i];
     }
     return NULL;
@@ -304,14 +324,16 @@ static void grow_ring(struct shelf *s)
 }
 
 /* Takes a reference to each. */
-static void add_event(struct apiserver *a, struct shelf *s, enum event_type type, struct obj *now, struct obj *was)
+static void add_event(struct apiserver *a, struct shelf *s, enum event_type type, struct obj *now,
+                      struct obj *was)
 {
     if (s->n_events >= a->o.history)
         drop_oldest(s);
     if (s->n_events == s->size_ring)
         grow_ring(s);
     struct event *e = &s->ring[(s->first + s->n_events++) % s->size_ring];
-    *e = (struct event){.rv = now->rv, .type = type, .now = api_obj_ref(now), .was = was ? api_obj_ref(was) : NULL};
+    *e = (struct event){
+        .rv = now->rv, .type = type, .now = api_obj_ref(now), .was = was ? api_obj_ref(was) : NULL};
     a->waking = true;
     api_control_event(a, s, e);
 }
@@ -346,7 +368,8 @@ static void make_room(struct shelf *s)
     }
 }
 
-void api_store_put_text(struct apiserver *a, struct shelf *s, const struct obj_facts *f, const char *json, size_t n)
+void api_store_put_text(struct apiserver *a, struct shelf *s, const struct obj_facts *f,
+                        const char *json, size_t n)
 {
     ASSERT(a->bulk);
     make_room(s);
@@ -410,8 +433,9 @@ void api_store_bulk(struct apiserver *a, bool on)
 void api_store_uid(struct apiserver *a, char out[37])
 {
     uint64_t x = rng_next(&a->uids), y = rng_next(&a->uids);
-    snprintf(out, 37, "%08x-%04x-4%03x-%04x-%012llx", (unsigned)(x >> 32), (unsigned)(x >> 16) & 0xffff,
-             (unsigned)x & 0xfff, 0x8000u | ((unsigned)(y >> 48) & 0x3fff), (unsigned long long)(y & 0xffffffffffff));
+    snprintf(out, 37, "%08x-%04x-4%03x-%04x-%012llx", (unsigned)(x >> 32),
+             (unsigned)(x >> 16) & 0xffff, (unsigned)x & 0xfff,
+             0x8000u | ((unsigned)(y >> 48) & 0x3fff), (unsigned long long)(y & 0xffffffffffff));
 }
 
 /* The alphabet of generateName: no vowels, nothing that looks like another. */

@@ -1,8 +1,8 @@
 /* watch.c - streams of events.
  *
- * A watch remembers the version it has told; each pull turns the events past it into lines.  With a selector, an object that
- * starts to match is ADDED and one that ceases to is DELETED, as it last matched.  Initial events come from a
- * snapshot, so 100,000 of them cost pointers only. */
+ * A watch remembers the version it has told; each pull turns the events past it into lines.  With a
+ * selector, an object that starts to match is ADDED and one that ceases to is DELETED, as it last
+ * matched.  Initial events come from a snapshot, so 100,000 of them cost pointers only. */
 #include "tests/apiserver/api_priv.h"
 
 #include <stdio.h>
@@ -19,13 +19,13 @@ struct watch {
     struct selector *sel;
     char ns[64], target[1024];
     char *token;
-    uint64_t told;            /* all up to this version */
-    struct obj **initial;     /* to be ADDED first */
+    uint64_t told;        /* all up to this version */
+    struct obj **initial; /* to be ADDED first */
     size_t n_initial, i_initial;
-    bool tell_end;            /* bookmark after the initial ones */
+    bool tell_end;                           /* bookmark after the initial ones */
     bool bookmarks, silent, over, cut, wait; /* wait: for a version of the future */
     int64_t end_us, bookmark_us;
-    struct buf line;          /* being delivered */
+    struct buf line; /* being delivered */
     size_t sent;
     struct watch *prev, *next;
 };
@@ -93,9 +93,11 @@ static void line_close(struct watch *w)
 static void tell_error(struct watch *w, uint64_t asked)
 {
     line_open(w, "ERROR");
-    buf_fmt(&w->line, "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\"too old resource "
-            "version: %llu (%llu)\",\"reason\":\"Expired\",\"code\":410}", (unsigned long long)asked,
-            (unsigned long long)w->shelf->forgotten);
+    buf_fmt(&w->line,
+            "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\","
+            "\"message\":\"too old resource "
+            "version: %llu (%llu)\",\"reason\":\"Expired\",\"code\":410}",
+            (unsigned long long)asked, (unsigned long long)w->shelf->forgotten);
     line_close(w);
     w->over = true;
 }
@@ -106,10 +108,14 @@ static void tell_bookmark(struct watch *w, bool end)
         const char *plural, *rest;
     } zero[] = {
         {"pods", ",\"spec\":{\"containers\":null},\"status\":{}"},
-        {"nodes", ",\"spec\":{},\"status\":{\"daemonEndpoints\":{\"kubeletEndpoint\":{\"Port\":0}},\"nodeInfo\":{\"machineID\":\"\","
-                  "\"systemUUID\":\"\",\"bootID\":\"\",\"kernelVersion\":\"\",\"osImage\":\"\",\"containerRuntimeVersion\":\"\","
-                  "\"kubeletVersion\":\"\",\"kubeProxyVersion\":\"\",\"operatingSystem\":\"\",\"architecture\":\"\"}}"},
-        {"deployments", ",\"spec\":{\"selector\":null,\"template\":{\"metadata\":{},\"spec\":{\"containers\":null}},\"strategy\":{}},"
+        {"nodes", ",\"spec\":{},\"status\":{\"daemonEndpoints\":{\"kubeletEndpoint\":{\"Port\":0}},"
+                  "\"nodeInfo\":{\"machineID\":\"\","
+                  "\"systemUUID\":\"\",\"bootID\":\"\",\"kernelVersion\":\"\",\"osImage\":\"\","
+                  "\"containerRuntimeVersion\":\"\","
+                  "\"kubeletVersion\":\"\",\"kubeProxyVersion\":\"\",\"operatingSystem\":\"\","
+                  "\"architecture\":\"\"}}"},
+        {"deployments", ",\"spec\":{\"selector\":null,\"template\":{\"metadata\":{},\"spec\":{"
+                        "\"containers\":null}},\"strategy\":{}},"
                         "\"status\":{}"},
         {"leases", ",\"spec\":{}"},
     };
@@ -120,7 +126,8 @@ static void tell_bookmark(struct watch *w, bool end)
     }
     line_open(w, "BOOKMARK");
     buf_str(&w->line, w->shelf->prefix);
-    buf_fmt(&w->line, "\"metadata\":{\"resourceVersion\":\"%llu\"%s}%s}", (unsigned long long)w->told,
+    buf_fmt(&w->line, "\"metadata\":{\"resourceVersion\":\"%llu\"%s}%s}",
+            (unsigned long long)w->told,
             end ? ",\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}" : "", rest);
     line_close(w);
 }
@@ -188,9 +195,10 @@ static void huge_line(struct watch *w, size_t size)
 
 static void spoil_line(struct watch *w)
 {
-    struct fault *f = api_fault_pick(w->a, "WATCH", w->target, w->token,
-                                 1u << APISERVER_HALF_BODY | 1u << APISERVER_GARBAGE | 1u << APISERVER_SILENT |
-                                     1u << APISERVER_HUGE | 1u << APISERVER_CUT);
+    struct fault *f =
+        api_fault_pick(w->a, "WATCH", w->target, w->token,
+                       1u << APISERVER_HALF_BODY | 1u << APISERVER_GARBAGE |
+                           1u << APISERVER_SILENT | 1u << APISERVER_HUGE | 1u << APISERVER_CUT);
     if (!f)
         return;
     switch (f->f.kind) {
@@ -320,9 +328,13 @@ static bool check_initial(struct call *c, bool send_initial)
     const char *match = api_call_query(c, "resourceVersionMatch");
     struct causes l = {0};
     if (send_initial && !(match && strcmp(match, "NotOlderThan") == 0))
-        api_cause(&l, FORBIDDEN, "resourceVersionMatch", "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
+        api_cause(
+            &l, FORBIDDEN, "resourceVersionMatch",
+            "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
     if (!send_initial && match && *match)
-        api_cause(&l, FORBIDDEN, "resourceVersionMatch", "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided");
+        api_cause(&l, FORBIDDEN, "resourceVersionMatch",
+                  "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents "
+                  "is provided");
     return api_causes_none(&l) || api_fail_invalid(c, "ListOptions", "meta.k8s.io", "", &l);
 }
 
@@ -356,8 +368,11 @@ void api_watch_run(struct call *c)
         return;
     if (asked && *asked && !num_u64(asked, strlen(asked), &rv)) {
         api_selector_free(sel);
-        api_fail(c, 500, "InternalError", NULL, "Internal error occurred: invalid resource version: strconv.ParseUint: parsing \"%s\": "
-             "invalid syntax", asked);
+        api_fail(
+            c, 500, "InternalError", NULL,
+            "Internal error occurred: invalid resource version: strconv.ParseUint: parsing \"%s\": "
+            "invalid syntax",
+            asked);
         return;
     }
     struct watch *w = mem_zero(1, sizeof *w);

@@ -1,7 +1,8 @@
 /* workload.c - Deployments make ReplicaSets, ReplicaSets and StatefulSets make pods.
  *
- * What a workload owns is found by name: owned names start with the owner's, and the table is sorted.  Deleting takes
- * pods without a node first, then those not ready, then the newest; of a StatefulSet the highest ordinal. */
+ * What a workload owns is found by name: owned names start with the owner's, and the table is
+ * sorted.  Deleting takes pods without a node first, then those not ready, then the newest; of a
+ * StatefulSet the highest ordinal. */
 #include "tests/apiserver/api_priv.h"
 
 #include <stdio.h>
@@ -22,7 +23,8 @@ static struct owned find_owned(const struct shelf *s, const struct obj *owner)
     char prefix[400];
     size_t n = (size_t)snprintf(prefix, sizeof prefix, "%s-", owner->key);
     struct owned w = {0};
-    for (size_t i = api_store_lower(s, prefix); i < s->n && strncmp(s->v[i]->key, prefix, n) == 0; i++) {
+    for (size_t i = api_store_lower(s, prefix); i < s->n && strncmp(s->v[i]->key, prefix, n) == 0;
+         i++) {
         if (strcmp(s->v[i]->owner, owner->uid) != 0)
             continue;
         w.v = mem_grow(w.v, w.n + 1, sizeof(struct obj *));
@@ -86,7 +88,8 @@ static void set_or_drop(cJSON *status, const char *key, size_t n)
 
 /* ---- pods ---- */
 
-static void make_pod(struct apiserver *a, const struct shelf *s, const struct obj *owner, const cJSON *template, const char *name, const char *gen)
+static void make_pod(struct apiserver *a, const struct shelf *s, const struct obj *owner,
+                     const cJSON *template, const char *name, const char *gen)
 {
     cJSON *pod = cJSON_CreateObject();
     cJSON *m = cJSON_Duplicate(api_js_at(template, "metadata"), true);
@@ -111,7 +114,8 @@ static int by_worth(const void *x, const void *y)
     if (p->ready != q->ready)
         return p->ready - q->ready;
     cJSON *i = api_obj_parse(p), *j = api_obj_parse(q);
-    int d = strcmp(api_js_str_or(j, "metadata.creationTimestamp", ""), api_js_str_or(i, "metadata.creationTimestamp", ""));
+    int d = strcmp(api_js_str_or(j, "metadata.creationTimestamp", ""),
+                   api_js_str_or(i, "metadata.creationTimestamp", ""));
     cJSON_Delete(i);
     cJSON_Delete(j);
     return d ? d : strcmp(q->key, p->key);
@@ -144,7 +148,8 @@ static void drop_deleting(struct owned *w)
 
 /* ---- ReplicaSet ---- */
 
-static void scale_pods(struct apiserver *a, struct shelf *s, struct obj *rs, const cJSON *j, size_t want)
+static void scale_pods(struct apiserver *a, struct shelf *s, struct obj *rs, const cJSON *j,
+                       size_t want)
 {
     struct owned w = find_owned(a->control->pods, rs);
     drop_deleting(&w);
@@ -194,7 +199,8 @@ static void template_hash(const cJSON *template, char out[11])
     out[10] = '\0';
 }
 
-static void make_replicaset(struct apiserver *a, struct shelf *s, const struct obj *d, const cJSON *dj, const char *hash, double replicas)
+static void make_replicaset(struct apiserver *a, struct shelf *s, const struct obj *d,
+                            const cJSON *dj, const char *hash, double replicas)
 {
     char name[300];
     snprintf(name, sizeof name, "%s-%s", d->name, hash);
@@ -203,14 +209,19 @@ static void make_replicaset(struct apiserver *a, struct shelf *s, const struct o
     api_js_set_num(spec, "replicas", replicas);
     api_js_set(spec, "selector", cJSON_Duplicate(api_js_at(dj, "spec.selector"), true));
     api_js_set(spec, "template", template);
-    api_js_set_str(api_js_obj(api_js_obj(spec, "selector"), "matchLabels"), "pod-template-hash", hash);
-    api_js_set_str(api_js_obj(api_js_obj(template, "metadata"), "labels"), "pod-template-hash", hash);
-    api_js_set(api_js_obj(j, "metadata"), "labels", cJSON_Duplicate(api_js_at(template, "metadata.labels"), true));
+    api_js_set_str(api_js_obj(api_js_obj(spec, "selector"), "matchLabels"), "pod-template-hash",
+                   hash);
+    api_js_set_str(api_js_obj(api_js_obj(template, "metadata"), "labels"), "pod-template-hash",
+                   hash);
+    api_js_set(api_js_obj(j, "metadata"), "labels",
+               cJSON_Duplicate(api_js_at(template, "metadata.labels"), true));
     /* The annotations that steer pods, and the bookkeeping of a real controller. */
     api_js_set(api_js_obj(j, "metadata"), "annotations", cJSON_CreateObject());
-    js_each(x, api_js_at(dj, "metadata.annotations"))
-        api_js_set(api_js_obj(api_js_obj(j, "metadata"), "annotations"), x->string, cJSON_Duplicate(x, true));
-    api_js_set_str(api_js_obj(api_js_obj(j, "metadata"), "annotations"), "deployment.kubernetes.io/revision", "1");
+    js_each (x, api_js_at(dj, "metadata.annotations"))
+        api_js_set(api_js_obj(api_js_obj(j, "metadata"), "annotations"), x->string,
+                   cJSON_Duplicate(x, true));
+    api_js_set_str(api_js_obj(api_js_obj(j, "metadata"), "annotations"),
+                   "deployment.kubernetes.io/revision", "1");
     stamp(a, j, d->ns, name);
     own(j, s, d);
     api_js_set_num(api_js_obj(j, "status"), "replicas", 0);
@@ -223,18 +234,19 @@ static void set_replicas(struct apiserver *a, struct obj *rs, double n)
     cJSON *j = api_obj_parse(rs);
     if (api_js_num(j, "spec.replicas", -1) != n) {
         api_js_set_num(api_js_obj(j, "spec"), "replicas", n);
-        api_js_set_num(api_js_obj(j, "metadata"), "generation", api_js_num(j, "metadata.generation", 0) + 1);
+        api_js_set_num(api_js_obj(j, "metadata"), "generation",
+                       api_js_num(j, "metadata.generation", 0) + 1);
         api_store_put(a, a->control->replicasets, j);
     }
     cJSON_Delete(j);
 }
 
-static void condition(struct apiserver *a, cJSON *status, const char *type, bool ok, const char *reason, const char *message)
+static void condition(struct apiserver *a, cJSON *status, const char *type, bool ok,
+                      const char *reason, const char *message)
 {
     cJSON *list = api_js_list(status, "conditions"), *one = NULL;
     char now[32];
-    js_each(x, list)
-    {
+    js_each (x, list) {
         if (strcmp(api_js_str_or(x, "type", ""), type) == 0)
             one = x;
     }
@@ -254,7 +266,8 @@ static void condition(struct apiserver *a, cJSON *status, const char *type, bool
     api_js_set_str(one, "message", message);
 }
 
-static void deployment_status(struct apiserver *a, cJSON *j, double total, double updated, double ready)
+static void deployment_status(struct apiserver *a, cJSON *j, double total, double updated,
+                              double ready)
 {
     cJSON *status = api_js_obj(j, "status");
     double want = api_js_num(j, "spec.replicas", 1);
@@ -267,8 +280,10 @@ static void deployment_status(struct apiserver *a, cJSON *j, double total, doubl
     set_or_drop(status, "unavailableReplicas", missing > 0 ? (size_t)missing : 0);
     api_js_set_num(status, "terminatingReplicas", 0);
     bool available = ready >= want - (double)(int64_t)(want * 0.25);
-    condition(a, status, "Available", available, available ? "MinimumReplicasAvailable" : "MinimumReplicasUnavailable",
-              available ? "Deployment has minimum availability." : "Deployment does not have minimum availability.");
+    condition(a, status, "Available", available,
+              available ? "MinimumReplicasAvailable" : "MinimumReplicasUnavailable",
+              available ? "Deployment has minimum availability."
+                        : "Deployment does not have minimum availability.");
     bool done = ready >= want && updated >= want;
     condition(a, status, "Progressing", true, done ? "NewReplicaSetAvailable" : "ReplicaSetUpdated",
               done ? "ReplicaSet has successfully progressed." : "ReplicaSet is progressing.");
@@ -288,7 +303,8 @@ static void reconcile_deployment(struct apiserver *a, struct shelf *s, struct ob
 {
     cJSON *j = api_obj_parse(d);
     char hash[11];
-    double want = api_js_num(j, "spec.replicas", 1), total = 0, updated = 0, ready = 0, new_ready = 0;
+    double want = api_js_num(j, "spec.replicas", 1), total = 0, updated = 0, ready = 0,
+           new_ready = 0;
     template_hash(api_js_at(j, "spec.template"), hash);
     struct owned w = find_owned(a->control->replicasets, d);
     struct obj *current = NULL;
@@ -302,7 +318,8 @@ static void reconcile_deployment(struct apiserver *a, struct shelf *s, struct ob
         new_ready += w.v[i] == current ? api_js_num(r, "status.readyReplicas", 0) : 0;
         cJSON_Delete(r);
     }
-    api_js_set_str(api_js_obj(api_js_obj(j, "metadata"), "annotations"), "deployment.kubernetes.io/revision", "1");
+    api_js_set_str(api_js_obj(api_js_obj(j, "metadata"), "annotations"),
+                   "deployment.kubernetes.io/revision", "1");
     deployment_status(a, j, total, updated, ready);
     api_control_put(a, s, d, j);
     cJSON *dj = api_obj_parse(api_store_get(s, d->ns, d->name));
@@ -337,7 +354,8 @@ static struct obj *pod_at(const struct owned *w, size_t n)
     return NULL;
 }
 
-static void scale_ordered(struct apiserver *a, struct shelf *s, struct obj *ss, const cJSON *j, size_t want)
+static void scale_ordered(struct apiserver *a, struct shelf *s, struct obj *ss, const cJSON *j,
+                          size_t want)
 {
     bool parallel = strcmp(api_js_str_or(j, "spec.podManagementPolicy", ""), "Parallel") == 0;
     struct owned w = find_owned(a->control->pods, ss);

@@ -1,7 +1,8 @@
 /* write.c - create, update, delete: what every resource has in common.
  *
- * An update that changes nothing leaves the version alone.  The generation counts changes of the spec.  Where there is a
- * /status, the main resource cannot write the status nor /status anything else. */
+ * An update that changes nothing leaves the version alone.  The generation counts changes of the
+ * spec.  Where there is a /status, the main resource cannot write the status nor /status anything
+ * else. */
 #include "tests/apiserver/api_priv.h"
 
 #include <ctype.h>
@@ -15,11 +16,15 @@
 
 static bool check_names(struct call *c, cJSON *j)
 {
-    const char *ns = api_js_str_or(j, "metadata.namespace", ""), *name = api_js_str_or(j, "metadata.name", "");
+    const char *ns = api_js_str_or(j, "metadata.namespace", ""),
+               *name = api_js_str_or(j, "metadata.name", "");
     if (*c->ns && *ns && strcmp(ns, c->ns) != 0)
-        return api_fail_bad(c, "the namespace of the provided object does not match the namespace sent on the request");
+        return api_fail_bad(c, "the namespace of the provided object does not match the namespace "
+                               "sent on the request");
     if (*c->name && *name && strcmp(name, c->name) != 0)
-        return api_fail_bad(c, "the name of the object (%s) does not match the name on the URL (%s)", name, c->name);
+        return api_fail_bad(c,
+                            "the name of the object (%s) does not match the name on the URL (%s)",
+                            name, c->name);
     return true;
 }
 
@@ -31,10 +36,15 @@ static bool check_kind(struct call *c, const cJSON *j)
     snprintf(version, sizeof version, "%s%s%s", k->group, *k->group ? "/" : "", k->version);
     const char *kind = api_js_str(j, "kind"), *api = api_js_str(j, "apiVersion");
     if (api && *api && strcmp(api, version) != 0)
-        return api_fail_bad(c, "the API version in the data (%s) does not match the expected API version (%s)", api, version);
+        return api_fail_bad(
+            c, "the API version in the data (%s) does not match the expected API version (%s)", api,
+            version);
     if (kind && *kind && strcmp(kind, k->name) != 0)
-        return api_fail_bad(c, "%s in version \"%s\" cannot be handled as a %s: no kind \"%s\" is registered for the internal version "
-                        "of group \"%s\"", kind, k->version, k->name, kind, k->group);
+        return api_fail_bad(c,
+                            "%s in version \"%s\" cannot be handled as a %s: no kind \"%s\" is "
+                            "registered for the internal version "
+                            "of group \"%s\"",
+                            kind, k->version, k->name, kind, k->group);
     if ((k->flags & KIND_CUSTOM) && (!kind || !api))
         return api_fail_bad(c, "error decoding: Object 'Kind' is missing in '%.200s'", c->body);
     return true;
@@ -48,7 +58,8 @@ static bool is_yaml(const struct call *c)
 static bool parse_body(struct call *c, cJSON **out)
 {
     if (is_yaml(c) || (c->content_type && !strstr(c->content_type, "json")))
-        return api_fail(c, 415, "UnsupportedMediaType", cJSON_CreateObject(), "415: Unsupported Media Type");
+        return api_fail(c, 415, "UnsupportedMediaType", cJSON_CreateObject(),
+                        "415: Unsupported Media Type");
     if (utf8_valid_prefix(c->body, c->n_body) != c->n_body)
         return api_fail_bad(c, "error decoding: invalid UTF-8");
     *out = cJSON_ParseWithLength(c->body, c->n_body);
@@ -56,8 +67,11 @@ static bool parse_body(struct call *c, cJSON **out)
         return true;
     cJSON_Delete(*out);
     *out = NULL;
-    return api_fail_bad(c, "the object provided is unrecognized (must be of type %s): couldn't get version/kind; json parse error: "
-                    "unexpected end of JSON input", c->shelf ? c->shelf->kind->name : "Object");
+    return api_fail_bad(c,
+                        "the object provided is unrecognized (must be of type %s): couldn't get "
+                        "version/kind; json parse error: "
+                        "unexpected end of JSON input",
+                        c->shelf ? c->shelf->kind->name : "Object");
 }
 
 cJSON *api_write_body(struct call *c)
@@ -74,7 +88,8 @@ cJSON *api_write_body(struct call *c)
         snprintf(wrong, sizeof wrong, "strict decoding error: unknown field \"%s\"", field);
     bool ok = check_kind(c, j) && check_names(c, j);
     if (ok && *wrong)
-        ok = api_fail_bad(c, "%s in version \"%s\" cannot be handled as a %s: %s", k->name, k->version, k->name, wrong);
+        ok = api_fail_bad(c, "%s in version \"%s\" cannot be handled as a %s: %s", k->name,
+                          k->version, k->name, wrong);
     if (ok) {
         api_js_drop(api_js_obj(j, "metadata"), "managedFields");
         api_js_drop(api_js_obj(j, "metadata"), "selfLink");
@@ -107,10 +122,15 @@ static bool check_name(struct call *c, const struct kind *k, const cJSON *j)
     const char *name = api_js_str_or(j, "metadata.name", "");
     struct causes l = {0};
     if (!*name)
-        api_cause(&l, REQUIRED, "metadata.name", "Required value: name or generateName is required");
+        api_cause(&l, REQUIRED, "metadata.name",
+                  "Required value: name or generateName is required");
     else if (!good_name(name, strcmp(k->group, "rbac.authorization.k8s.io") == 0))
-        api_cause(&l, INVALID, "metadata.name", "Invalid value: \"%.300s\": a lowercase RFC 1123 subdomain must consist of lower case "
-              "alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character", name);
+        api_cause(
+            &l, INVALID, "metadata.name",
+            "Invalid value: \"%.300s\": a lowercase RFC 1123 subdomain must consist of lower case "
+            "alphanumeric characters, '-' or '.', and must start and end with an alphanumeric "
+            "character",
+            name);
     return api_causes_none(&l) || api_fail_invalid(c, k->name, k->group, name, &l);
 }
 
@@ -120,7 +140,8 @@ static bool check_namespace(struct call *c, const struct kind *k)
         return true;
     const struct obj *ns = api_store_get(api_store_core(c->a, "namespaces"), NULL, c->ns);
     if (!ns)
-        return api_fail(c, 404, "NotFound", api_detail(c->ns, NULL, "namespaces"), "namespaces \"%s\" not found", c->ns);
+        return api_fail(c, 404, "NotFound", api_detail(c->ns, NULL, "namespaces"),
+                        "namespaces \"%s\" not found", c->ns);
     return true;
 }
 
@@ -149,21 +170,26 @@ static void fresh_metadata(struct call *c, const struct kind *k, cJSON *j)
 }
 
 /* What the schema leaves out is gone afterwards, its defaults are in. */
-static bool check_object(struct call *c, const struct shelf *s, const cJSON *was, cJSON *j, const char *name)
+static bool check_object(struct call *c, const struct shelf *s, const cJSON *was, cJSON *j,
+                         const char *name)
 {
     const struct kind *k = s->kind;
     struct causes l = {0};
     size_t bytes = 0;
     if (s->crd && s->crd->schema)
         api_schema_apply(s->crd->schema, j, &l);
-    js_each(x, api_js_at(j, "metadata.annotations"))
+    js_each (x, api_js_at(j, "metadata.annotations"))
         bytes += strlen(x->string) + (cJSON_IsString(x) ? strlen(x->valuestring) : 0);
     if (bytes > ANNOTATION_BYTES_MAX)
-        api_cause(&l, "FieldValueTooLong", "metadata.annotations", "Too long: may not be more than %d bytes", ANNOTATION_BYTES_MAX);
+        api_cause(&l, "FieldValueTooLong", "metadata.annotations",
+                  "Too long: may not be more than %d bytes", ANNOTATION_BYTES_MAX);
     api_kind_check(c->a, k, was, j, &l);
-    double replicas = (k->flags & KIND_CUSTOM) && k->replicas_path ? api_js_num(j, k->replicas_path + (*k->replicas_path == '.'), 0) : 0;
+    double replicas = (k->flags & KIND_CUSTOM) && k->replicas_path
+                          ? api_js_num(j, k->replicas_path + (*k->replicas_path == '.'), 0)
+                          : 0;
     if (replicas < 0)
-        api_cause(&l, INVALID, k->replicas_path, "Invalid value: %d: should be a non-negative integer", (int)replicas);
+        api_cause(&l, INVALID, k->replicas_path,
+                  "Invalid value: %d: should be a non-negative integer", (int)replicas);
     return api_causes_none(&l) || api_fail_invalid(c, k->name, k->group, name, &l);
 }
 
@@ -171,7 +197,8 @@ static bool admit(struct call *c, struct shelf *s, cJSON *j)
 {
     const struct kind *k = s->kind;
     if (api_js_str(j, "metadata.resourceVersion") && *api_js_str(j, "metadata.resourceVersion"))
-        return api_fail(c, 500, NULL, NULL, "resourceVersion should not be set on objects to be created");
+        return api_fail(c, 500, NULL, NULL,
+                        "resourceVersion should not be set on objects to be created");
     if (!check_namespace(c, k))
         return false;
     fresh_metadata(c, k, j);
@@ -190,8 +217,9 @@ bool api_write_insert(struct call *c, struct shelf *s, cJSON *j)
         return false;
     const char *name = api_js_str(j, "metadata.name");
     if (api_store_get(s, k->namespaced ? c->ns : NULL, name))
-        return api_fail(c, 409, "AlreadyExists", api_detail(name, k->group, k->plural), "%s%s%s \"%s\" already exists", k->plural,
-                    *k->group ? "." : "", k->group, name);
+        return api_fail(c, 409, "AlreadyExists", api_detail(name, k->group, k->plural),
+                        "%s%s%s \"%s\" already exists", k->plural, *k->group ? "." : "", k->group,
+                        name);
     if (c->dry_run) {
         api_js_set_str(j, "kind", k->name);
         api_answer(c, 201, j);
@@ -219,8 +247,15 @@ void api_write_create(struct call *c)
 
 static void keep_metadata(const cJSON *was, cJSON *now)
 {
-    static const char *const fixed[] = {"name", "namespace", "uid", "creationTimestamp", "generation", "generateName",
-                                        "deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion"};
+    static const char *const fixed[] = {"name",
+                                        "namespace",
+                                        "uid",
+                                        "creationTimestamp",
+                                        "generation",
+                                        "generateName",
+                                        "deletionTimestamp",
+                                        "deletionGracePeriodSeconds",
+                                        "resourceVersion"};
     cJSON *m = api_js_obj(now, "metadata");
     for (size_t i = 0; i < ARRAY_LEN(fixed); i++) {
         const cJSON *v = cJSON_GetObjectItemCaseSensitive(api_js_at(was, "metadata"), fixed[i]);
@@ -240,8 +275,8 @@ static void take_from(cJSON *to, const cJSON *from, const char *key)
         cJSON_AddItemToObject(to, key, cJSON_Duplicate(v, true));
 }
 
-/* Everything but the status, of which the writer of /status has no say.  Labels and annotations of built-in kinds are
- * an exception that real servers make too. */
+/* Everything but the status, of which the writer of /status has no say.  Labels and annotations of
+ * built-in kinds are an exception that real servers make too. */
 static void keep_all_but_status(const struct kind *k, const cJSON *was, cJSON *now)
 {
     cJSON *key = now->child;
@@ -251,8 +286,7 @@ static void keep_all_but_status(const struct kind *k, const cJSON *was, cJSON *n
             api_js_drop(now, key->string);
         key = next;
     }
-    js_each(x, was)
-    {
+    js_each (x, was) {
         if (strcmp(x->string, "status") != 0 && strcmp(x->string, "metadata") != 0)
             cJSON_AddItemToObject(now, x->string, cJSON_Duplicate(x, true));
     }
@@ -263,7 +297,8 @@ static void keep_all_but_status(const struct kind *k, const cJSON *was, cJSON *n
 static bool spec_changed(const struct kind *k, const cJSON *was, const cJSON *now)
 {
     if (!(k->flags & KIND_CUSTOM))
-        return !api_js_same(cJSON_GetObjectItemCaseSensitive(was, "spec"), cJSON_GetObjectItemCaseSensitive(now, "spec"));
+        return !api_js_same(cJSON_GetObjectItemCaseSensitive(was, "spec"),
+                            cJSON_GetObjectItemCaseSensitive(now, "spec"));
     cJSON *a = cJSON_Duplicate(was, true), *b = cJSON_Duplicate(now, true);
     cJSON *pair[] = {a, b};
     for (int i = 0; i < 2; i++) {
@@ -282,14 +317,18 @@ static bool spec_changed(const struct kind *k, const cJSON *was, const cJSON *no
 /* The uid and version the writer thinks it changes. */
 static bool check_preconditions(struct call *c, const struct obj *old, const cJSON *j)
 {
-    const char *rv = api_js_str_or(j, "metadata.resourceVersion", ""), *uid = api_js_str_or(j, "metadata.uid", "");
+    const char *rv = api_js_str_or(j, "metadata.resourceVersion", ""),
+               *uid = api_js_str_or(j, "metadata.uid", "");
     char is[24];
     snprintf(is, sizeof is, "%llu", (unsigned long long)old->rv);
     if (*uid && strcmp(uid, old->uid) != 0)
         return api_fail(c, 409, "Conflict", api_detail(old->name, c->group, c->resource),
-                    "Operation cannot be fulfilled on %s%s%s \"%s\": StorageError: invalid object, Code: 4, Key: /registry/%s/%s, "
-                    "ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: %s, UID in object meta: %s",
-                    c->resource, *c->group ? "." : "", c->group, old->name, c->resource, old->key, uid, old->uid);
+                        "Operation cannot be fulfilled on %s%s%s \"%s\": StorageError: invalid "
+                        "object, Code: 4, Key: /registry/%s/%s, "
+                        "ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in "
+                        "precondition: %s, UID in object meta: %s",
+                        c->resource, *c->group ? "." : "", c->group, old->name, c->resource,
+                        old->key, uid, old->uid);
     return !*rv || strcmp(rv, is) == 0 || api_fail_conflict(c, old->name);
 }
 
@@ -313,7 +352,8 @@ static bool ready_update(struct call *c, cJSON *was, cJSON *now, const char *sub
         struct causes l = {0};
         api_pod_check_update(was, now, &l);
         if (!api_causes_none(&l))
-            return api_fail_invalid(c, k->name, k->group, api_js_str_or(was, "metadata.name", ""), &l);
+            return api_fail_invalid(c, k->name, k->group, api_js_str_or(was, "metadata.name", ""),
+                                    &l);
     }
     return true;
 }
@@ -321,7 +361,8 @@ static bool ready_update(struct call *c, cJSON *was, cJSON *now, const char *sub
 /* A terminating object goes when its last finalizer does. */
 static bool gone(const cJSON *j)
 {
-    return api_js_str(j, "metadata.deletionTimestamp") && cJSON_GetArraySize(api_js_at(j, "metadata.finalizers")) == 0 &&
+    return api_js_str(j, "metadata.deletionTimestamp") &&
+           cJSON_GetArraySize(api_js_at(j, "metadata.finalizers")) == 0 &&
            api_js_num(j, "metadata.deletionGracePeriodSeconds", 0) == 0;
 }
 
@@ -353,7 +394,8 @@ void api_write_commit(struct call *c, struct obj *old, cJSON *now, const char *s
     cJSON *was = api_obj_parse(old);
     if (check_preconditions(c, old, now) && ready_update(c, was, now, sub)) {
         if ((k->flags & KIND_GENERATION) && strcmp(sub, "status") != 0 && spec_changed(k, was, now))
-            api_js_set_num(api_js_obj(now, "metadata"), "generation", api_js_num(was, "metadata.generation", 0) + 1);
+            api_js_set_num(api_js_obj(now, "metadata"), "generation",
+                           api_js_num(was, "metadata.generation", 0) + 1);
         if (c->dry_run) {
             api_js_set_str(now, "kind", k->name);
             api_answer(c, status, now);
@@ -380,7 +422,8 @@ void api_write_update(struct call *c)
     const char *rv = api_js_str_or(j, "metadata.resourceVersion", "");
     struct causes l = {0};
     if (old && !*rv && (k->flags & KIND_VERSIONED_PUT)) {
-        api_cause(&l, INVALID, "metadata.resourceVersion", "Invalid value: 0: must be specified for an update");
+        api_cause(&l, INVALID, "metadata.resourceVersion",
+                  "Invalid value: 0: must be specified for an update");
         api_fail_invalid(c, c->resource, c->group, old->name, &l);
         /* Here, unlike elsewhere, details name the resource. */
     } else if (old) {
@@ -399,9 +442,9 @@ void api_write_update(struct call *c)
 /* ---- delete ---- */
 
 struct delete_opts {
-    int64_t grace_s;   /* -1: default */
+    int64_t grace_s; /* -1: default */
     const char *uid, *rv, *propagation;
-    cJSON *body;       /* owner of the texts */
+    cJSON *body; /* owner of the texts */
 };
 
 /* The body wins over the query. */
@@ -419,7 +462,7 @@ static bool delete_opts(struct call *c, struct delete_opts *o)
     o->uid = api_js_str(o->body, "preconditions.uid");
     o->rv = api_js_str(o->body, "preconditions.resourceVersion");
     o->propagation = api_js_str(o->body, "propagationPolicy");
-    js_each(d, api_js_at(o->body, "dryRun"))
+    js_each (d, api_js_at(o->body, "dryRun"))
         c->dry_run |= cJSON_IsString(d) && strcmp(d->valuestring, "All") == 0;
     return true;
 }
@@ -431,12 +474,16 @@ static bool check_delete(struct call *c, const struct delete_opts *d, const stru
     const struct kind *k = c->shelf->kind;
     if (d->uid && strcmp(d->uid, o->uid) != 0)
         return api_fail(c, 409, "Conflict", api_detail(o->name, k->group, k->name),
-                    "Operation cannot be fulfilled on %s \"%s\": the UID in the precondition (%s) does not match the UID in record "
-                    "(%s). The object might have been deleted and then recreated", k->name, o->name, d->uid, o->uid);
+                        "Operation cannot be fulfilled on %s \"%s\": the UID in the precondition "
+                        "(%s) does not match the UID in record "
+                        "(%s). The object might have been deleted and then recreated",
+                        k->name, o->name, d->uid, o->uid);
     if (d->rv && strcmp(d->rv, rv) != 0)
         return api_fail(c, 409, "Conflict", api_detail(o->name, k->group, k->name),
-                    "Operation cannot be fulfilled on %s \"%s\": the ResourceVersion in the precondition (%s) does not match the "
-                    "ResourceVersion in record (%s). The object might have been modified", k->name, o->name, d->rv, rv);
+                        "Operation cannot be fulfilled on %s \"%s\": the ResourceVersion in the "
+                        "precondition (%s) does not match the "
+                        "ResourceVersion in record (%s). The object might have been modified",
+                        k->name, o->name, d->rv, rv);
     return true;
 }
 
@@ -467,7 +514,8 @@ static struct obj *mark(struct call *c, struct obj *o, cJSON *j, int64_t grace_s
 {
     char at[32];
     cJSON *m = api_js_obj(j, "metadata");
-    api_js_set_str(m, "deletionTimestamp", api_time_text(api_now_us(c->a) + (grace_s > 0 ? grace_s : 0) * US_PER_S, at));
+    api_js_set_str(m, "deletionTimestamp",
+                   api_time_text(api_now_us(c->a) + (grace_s > 0 ? grace_s : 0) * US_PER_S, at));
     if (grace_s >= 0)
         api_js_set_num(m, "deletionGracePeriodSeconds", (double)grace_s);
     if (c->shelf->kind->flags & KIND_GENERATION)
@@ -478,12 +526,15 @@ static struct obj *mark(struct call *c, struct obj *o, cJSON *j, int64_t grace_s
 
 static void delete_pod(struct call *c, const struct delete_opts *d, struct obj *o, cJSON *j)
 {
-    int64_t grace = d->grace_s >= 0 ? d->grace_s : (int64_t)api_js_num(j, "spec.terminationGracePeriodSeconds", 30);
+    int64_t grace = d->grace_s >= 0
+                        ? d->grace_s
+                        : (int64_t)api_js_num(j, "spec.terminationGracePeriodSeconds", 30);
     bool ended = strcmp(o->phase, "Succeeded") == 0 || strcmp(o->phase, "Failed") == 0;
     bool marked = api_js_str(j, "metadata.deletionTimestamp");
     if (!*o->node || ended)
         grace = 0;
-    if (marked && grace >= (int64_t)api_js_num(j, "metadata.deletionGracePeriodSeconds", 0) && grace > 0) {
+    if (marked && grace >= (int64_t)api_js_num(j, "metadata.deletionGracePeriodSeconds", 0) &&
+        grace > 0) {
         api_answer_obj(c, 200, c->shelf, o);
         return;
     }

@@ -1,40 +1,20 @@
-/* captures_test.c - the stand-in held to a real API server: recorded requests are sent to it, and its answers compared with the
- * recorded ones, field by field.
+/* captures_test.c - the stand-in held to a real API server: recorded requests are sent to it, and
+ * its answers compared with the recorded ones, field by field.
  *
- * A step is a recording (its request is replayed, with our uids and versions in place of the recorded ones) or a request of
- * our own that brings about the state.  Not compared: uids, versions, times, managed fields, random names, and in
- * messages the structure diffs and quoted objects of Go.  The last test fails on a recording that is neither compared
- * nor listed as not modelled. */
+ * A step is a recording (its request is replayed, with our uids and versions in place of the
+ * recorded ones) or a request of our own that brings about the state.  Not compared: uids,
+ * versions, times, managed fields, random names, and in messages the structure diffs and quoted
+ * objects of Go.  The last test fails on a recording that is neither compared nor listed as not
+ * modelled. */
 #include <dirent.h>
 
 #include "base/file.h"
-#include "tests/unit/apiserver/rest.h"
-
-/* ---- steps ---- */
-
-#define MERGE "application/merge-patch+json"
-#define STRATEGIC "application/strategic-merge-patch+json"
-#define APPLY "application/apply-patch+yaml"
-
-struct step {
-    const char *capture;               /* NULL: a request of our own */
-    const char *method, *path, *body;  /* instead of the recorded */
-    const char *type, *token, *accept;
-    int status;                        /* of our own: expected */
-};
-
-enum { MAP_MAX = 400, SEEN_MAX = 300 };
-struct run {
-    struct apiserver *a;
-    const char *dir;
-    char *from[MAP_MAX], *to[MAP_MAX]; /* recorded text to ours: quoted uids and versions */
-    size_t n_map;
-};
+#include "tests/unit/apiserver/captures.h"
 
 static char *seen[SEEN_MAX];
 static size_t n_seen;
 
-static void mark_seen(const char *name)
+void captures_seen(const char *name)
 {
     if (n_seen < SEEN_MAX)
         seen[n_seen++] = mem_strdup(name);
@@ -72,10 +52,12 @@ static bool uuid_at(const char *p)
     return true;
 }
 
-/* Blanks out what differs by nature: uids, versions, objects quoted in messages, Go's structure diffs. */
+/* Blanks out what differs by nature: uids, versions, objects quoted in messages, Go's structure
+ * diffs. */
 static char *plain_message(const char *s)
 {
-    static const char *const number_after[] = {"object meta: ", "current: ", "resource version: ", "127.0.0.1:"};
+    static const char *const number_after[] = {
+        "object meta: ", "current: ", "resource version: ", "127.0.0.1:"};
     struct buf b = buf_init(32 << 20);
     const char *quoted = strstr(s, "Invalid value: \"{"), *quoted_end = NULL;
     for (const char *at = quoted; at && (at = strstr(at, "}\": ")) != NULL; at++)
@@ -93,7 +75,8 @@ static char *plain_message(const char *s)
         }
         for (size_t i = 0; i < ARRAY_LEN(number_after); i++) {
             size_t n = strlen(number_after[i]);
-            if (strncmp(p, number_after[i], n) == 0 && strspn(p + n, "0123456789") > 0 && !uuid_at(p + n)) {
+            if (strncmp(p, number_after[i], n) == 0 && strspn(p + n, "0123456789") > 0 &&
+                !uuid_at(p + n)) {
                 buf_add(&b, p, n);
                 buf_char(&b, 'N');
                 p += n + strspn(p + n, "0123456789");
@@ -110,9 +93,26 @@ static char *plain_message(const char *s)
 static bool ignored(const char *key)
 {
     static const char *const names[] = {
-        "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "managedFields", "lastTransitionTime", "lastUpdateTime",
-        "lastHeartbeatTime", "volumes", "volumeMounts", "storageVersionHash", "continue", "node.alpha.kubernetes.io/ttl", "startTime",
-        "serverAddressByClientCIDRs", "observedGeneration", "credential-id", "timeAdded", "token", "expirationTimestamp",
+        "uid",
+        "resourceVersion",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "managedFields",
+        "lastTransitionTime",
+        "lastUpdateTime",
+        "lastHeartbeatTime",
+        "volumes",
+        "volumeMounts",
+        "storageVersionHash",
+        "continue",
+        "node.alpha.kubernetes.io/ttl",
+        "startTime",
+        "serverAddressByClientCIDRs",
+        "observedGeneration",
+        "credential-id",
+        "timeAdded",
+        "token",
+        "expirationTimestamp",
     };
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
         if (strcmp(key, names[i]) == 0)
@@ -121,7 +121,7 @@ static bool ignored(const char *key)
     return false;
 }
 
-static char *text_of(const cJSON *v)
+char *captures_text(const cJSON *v)
 {
     char *raw = v ? cJSON_PrintUnformatted(v) : NULL;
     char *copy = mem_strdup(raw ? raw : "(absent)");
@@ -129,21 +129,14 @@ static char *text_of(const cJSON *v)
     return copy;
 }
 
-struct diff {
-    struct buf out;
-    int n;
-};
-
 static void differ(struct diff *d, const char *path, const cJSON *want, const cJSON *got)
 {
-    char *w = text_of(want), *g = text_of(got);
+    char *w = captures_text(want), *g = captures_text(got);
     buf_fmt(&d->out, "  %s:\n    recorded %.700s\n    ours     %.700s\n", path, w, g);
     d->n++;
     mem_free(w);
     mem_free(g);
 }
-
-static void compare(struct diff *d, const char *path, const cJSON *want, const cJSON *got);
 
 static void compare_objects(struct diff *d, const char *path, const cJSON *want, const cJSON *got)
 {
@@ -151,7 +144,7 @@ static void compare_objects(struct diff *d, const char *path, const cJSON *want,
     for (const cJSON *c = want->child; c; c = c->next) {
         snprintf(at, sizeof at, "%s.%s", path, c->string);
         if (!ignored(c->string))
-            compare(d, at, c, cJSON_GetObjectItemCaseSensitive(got, c->string));
+            captures_compare(d, at, c, cJSON_GetObjectItemCaseSensitive(got, c->string));
     }
     for (const cJSON *c = got->child; c; c = c->next) {
         snprintf(at, sizeof at, "%s.%s", path, c->string);
@@ -160,10 +153,11 @@ static void compare_objects(struct diff *d, const char *path, const cJSON *want,
     }
 }
 
-static void compare(struct diff *d, const char *path, const cJSON *want, const cJSON *got)
+void captures_compare(struct diff *d, const char *path, const cJSON *want, const cJSON *got)
 {
     char at[400];
-    if (cJSON_IsObject(want) && want->child && !want->child->next && strcmp(want->child->string, "node.alpha.kubernetes.io/ttl") == 0)
+    if (cJSON_IsObject(want) && want->child && !want->child->next &&
+        strcmp(want->child->string, "node.alpha.kubernetes.io/ttl") == 0)
         return; /* annotations of a controller that is not there */
     if (!got || (want->type & 0xff) != (got->type & 0xff)) {
         differ(d, path, want, got);
@@ -177,11 +171,12 @@ static void compare(struct diff *d, const char *path, const cJSON *want, const c
         int i = 0;
         for (const cJSON *c = want->child, *g = got->child; c; c = c->next, g = g->next) {
             snprintf(at, sizeof at, "%s[%d]", path, i++);
-            compare(d, at, c, g);
+            captures_compare(d, at, c, g);
         }
     } else if (cJSON_IsString(want)) {
         char *w = plain_message(want->valuestring), *g = plain_message(got->valuestring);
-        bool same = strcmp(w, g) == 0 || (strncmp(w, "kube-api-access-", 16) == 0 && strncmp(g, "kube-api-access-", 16) == 0);
+        bool same = strcmp(w, g) == 0 || (strncmp(w, "kube-api-access-", 16) == 0 &&
+                                          strncmp(g, "kube-api-access-", 16) == 0);
         if (!same)
             differ(d, path, want, got);
         mem_free(w);
@@ -193,7 +188,7 @@ static void compare(struct diff *d, const char *path, const cJSON *want, const c
 
 /* ---- running ---- */
 
-static cJSON *load_capture(const char *dir, const char *name)
+cJSON *captures_load(const char *dir, const char *name)
 {
     struct buf b;
     struct err e;
@@ -223,7 +218,7 @@ static char *request_body(const struct run *r, const struct step *s, const cJSON
     else if (cJSON_IsString(body))
         text = mem_strdup(body->valuestring);
     else if (body && !cJSON_IsNull(body))
-        text = text_of(body);
+        text = captures_text(body);
     for (size_t i = r->n_map; text && i > 0; i--)
         replace_all(&text, r->from[i - 1], r->to[i - 1]);
     return text;
@@ -236,26 +231,34 @@ static const char *default_type(const char *method, const char *body)
     return body && *body == '[' ? "application/json-patch+json" : MERGE;
 }
 
-static struct rest play(struct run *r, const struct step *s, const cJSON *capture)
+struct rest captures_play(struct run *r, const struct step *s, const cJSON *capture)
 {
-    const cJSON *method = rest_at(capture, "request.method"), *path = rest_at(capture, "request.path");
+    const cJSON *method = rest_at(capture, "request.method"),
+                *path = rest_at(capture, "request.path");
     char *body = request_body(r, s, capture);
     const char *m = s->method ? s->method : method->valuestring;
-    struct rest_ask q = {.method = m, .path = s->path ? s->path : path->valuestring, .body = body,
-                         .type = s->type ? s->type : default_type(m, body), .token = s->token, .accept = s->accept};
+    struct rest_ask q = {.method = m,
+                         .path = s->path ? s->path : path->valuestring,
+                         .body = body,
+                         .type = s->type ? s->type : default_type(m, body),
+                         .token = s->token,
+                         .accept = s->accept};
     struct rest got = rest_ask(r->a, &q);
     mem_free(body);
     return got;
 }
 
-static void check_capture(struct run *r, const struct step *s, const cJSON *capture, const struct rest *got)
+static void check_capture(struct run *r, const struct step *s, const cJSON *capture,
+                          const struct rest *got)
 {
     struct diff d = {.out = buf_init(1 << 20)};
     const cJSON *want = rest_at(capture, "response"), *status = rest_at(capture, "status");
-    const cJSON *headers = rest_at(capture, "headers"), *type = cJSON_GetObjectItemCaseSensitive(headers, "Content-Type");
+    const cJSON *headers = rest_at(capture, "headers"),
+                *type = cJSON_GetObjectItemCaseSensitive(headers, "Content-Type");
     const cJSON *retry = cJSON_GetObjectItemCaseSensitive(headers, "Retry-After");
     if (got->status != status->valueint)
-        buf_fmt(&d.out, "  status: recorded %d, ours %d %.600s\n", status->valueint, got->status, got->body.n ? got->body.p : "");
+        buf_fmt(&d.out, "  status: recorded %d, ours %d %.600s\n", status->valueint, got->status,
+                got->body.n ? got->body.p : "");
     else if (strcmp(type->valuestring, got->type) != 0)
         buf_fmt(&d.out, "  content type: recorded %s, ours %s\n", type->valuestring, got->type);
     else if (strcmp(cJSON_IsString(retry) ? retry->valuestring : "", got->retry_after) != 0)
@@ -263,7 +266,7 @@ static void check_capture(struct run *r, const struct step *s, const cJSON *capt
     else if (cJSON_IsString(want) && strcmp(want->valuestring, got->body.p ? got->body.p : "") != 0)
         buf_fmt(&d.out, "  body: recorded %s, ours %s\n", want->valuestring, got->body.p);
     else if (!cJSON_IsString(want))
-        compare(&d, "", want, got->json);
+        captures_compare(&d, "", want, got->json);
     if (d.out.n)
         fail_msg("%s differs from the real server:\n%s", s->capture, d.out.p);
     buf_fini(&d.out);
@@ -271,21 +274,22 @@ static void check_capture(struct run *r, const struct step *s, const cJSON *capt
     map_text(r, "metadata.resourceVersion", want, got->json);
 }
 
-static void run_step(struct run *r, const struct step *s)
+void captures_step(struct run *r, const struct step *s)
 {
-    cJSON *capture = s->capture ? load_capture(r->dir, s->capture) : NULL;
-    struct rest got = play(r, s, capture);
+    cJSON *capture = s->capture ? captures_load(r->dir, s->capture) : NULL;
+    struct rest got = captures_play(r, s, capture);
     if (capture) {
-        mark_seen(s->capture);
+        captures_seen(s->capture);
         check_capture(r, s, capture, &got);
     } else if (got.status != s->status) {
-        fail_msg("%s %s: expected %d, got %d %.800s", s->method, s->path, s->status, got.status, got.body.n ? got.body.p : "");
+        fail_msg("%s %s: expected %d, got %d %.800s", s->method, s->path, s->status, got.status,
+                 got.body.n ? got.body.p : "");
     }
     rest_fini(&got);
     cJSON_Delete(capture);
 }
 
-static struct run begin(const struct apiserver_opts *o)
+struct run captures_begin(const struct apiserver_opts *o)
 {
     struct run r = {.dir = test_data_dir()};
     struct err e;
@@ -293,7 +297,7 @@ static struct run begin(const struct apiserver_opts *o)
     return r;
 }
 
-static void end(struct run *r)
+void captures_end(struct run *r)
 {
     apiserver_free(r->a);
     for (size_t i = 0; i < r->n_map; i++) {
@@ -302,26 +306,16 @@ static void end(struct run *r)
     }
 }
 
-static void run_steps(struct run *r, const struct step *s, size_t n)
+void captures_run(struct run *r, const struct step *s, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        run_step(r, &s[i]);
+        captures_step(r, &s[i]);
 }
 
-#define PODS "/api/v1/namespaces/default/pods"
-#define POD(name) PODS "/" name
-#define REC(...) {.capture = __VA_ARGS__}
-#define OWN(m, p, b, code) {.method = m, .path = p, .body = b, .status = code}
-
-/* The pods of the recordings: one container with one GPU. */
-#define SPEC "\"containers\":[{\"name\":\"c\",\"image\":\"registry.k8s.io/pause:3.10\",\"resources\":{\"requests\":{\"cpu\":\"1\"," \
-    "\"memory\":\"1Gi\",\"nvidia.com/gpu\":\"1\"},\"limits\":{\"nvidia.com/gpu\":\"1\"}}}],\"schedulerName\":\"nobody\""
-#define MAKE_POD(name, more) OWN("POST", PODS, "{\"metadata\":{\"name\":\"" name "\",\"labels\":{\"app\":\"" name "\"}},\"spec\":{" SPEC more "}}", 201)
-
-static void make_nodes(struct run *r)
+void captures_nodes(struct run *r)
 {
-    cJSON *capture = load_capture(r->dir, "node_create");
-    char *body = text_of(rest_at(capture, "request.body"));
+    cJSON *capture = captures_load(r->dir, "node_create");
+    char *body = captures_text(rest_at(capture, "request.body"));
     for (int i = 1; i <= 3; i++) {
         char *mine = mem_strdup(body);
         replace_all(&mine, "gpu-1", test_path("gpu-%d", i));
@@ -334,70 +328,6 @@ static void make_nodes(struct run *r)
 
 /* ---- the cases ---- */
 
-TEST(discovery_version_and_unknown_groups_are_as_recorded)
-{
-    static const struct step steps[] = {
-        REC("version"), REC("discovery_api"), REC("discovery_apis_coordination.k8s.io"), REC("discovery_apis_scheduling.k8s.io"),
-        REC("absent_apis_custom.metrics.k8s.io_v1beta1"), REC("absent_apis_external.metrics.k8s.io_v1beta1"),
-        REC("absent_apis_metrics.k8s.io"), REC("absent_apis_metrics.k8s.io_v1beta1_nodes"), REC("unknown_path_404"), REC("priorityclass_list"),
-    };
-    struct run r = begin(&(struct apiserver_opts){0});
-    run_steps(&r, steps, ARRAY_LEN(steps));
-    end(&r);
-}
-
-/* Of each served resource the entry is the recorded one. */
-TEST(resources_of_the_core_group_are_a_subset_of_the_recorded_ones)
-{
-    struct run r = begin(&(struct apiserver_opts){0});
-    cJSON *capture = load_capture(r.dir, "discovery_api_v1");
-    struct rest got = rest(r.a, "GET", "/api/v1", NULL);
-    const cJSON *all = rest_at(capture, "response.resources");
-    int n = 0;
-    for (const cJSON *ours = rest_at(got.json, "resources")->child; ours; ours = ours->next, n++) {
-        struct diff d = {.out = buf_init(1 << 16)};
-        const char *name = rest_at(ours, "name")->valuestring;
-        const cJSON *want = NULL;
-        for (const cJSON *x = all->child; x; x = x->next) {
-            if (strcmp(rest_at(x, "name")->valuestring, name) == 0)
-                want = x;
-        }
-        if (!want)
-            fail_msg("%s is not recorded", name);
-        compare(&d, name, want, ours);
-        if (d.n)
-            fail_msg("%s", d.out.p);
-        buf_fini(&d.out);
-    }
-    assert_true(n > 20);
-    mark_seen("discovery_api_v1");
-    rest_fini(&got);
-    cJSON_Delete(capture);
-    end(&r);
-}
-
-TEST(groups_are_a_subset_of_the_recorded_ones)
-{
-    struct run r = begin(&(struct apiserver_opts){0});
-    cJSON *capture = load_capture(r.dir, "discovery_apis");
-    struct rest got = rest(r.a, "GET", "/apis", NULL);
-    for (const cJSON *ours = rest_at(got.json, "groups")->child; ours; ours = ours->next) {
-        const char *name = rest_at(ours, "name")->valuestring;
-        const cJSON *want = NULL;
-        for (const cJSON *x = rest_at(capture, "response.groups")->child; x; x = x->next) {
-            if (strcmp(rest_at(x, "name")->valuestring, name) == 0)
-                want = x;
-        }
-        if (!want)
-            fail_msg("%s is not recorded", name);
-        assert_true(cJSON_Compare(rest_at(want, "preferredVersion"), rest_at(ours, "preferredVersion"), true));
-    }
-    mark_seen("discovery_apis");
-    rest_fini(&got);
-    cJSON_Delete(capture);
-    end(&r);
-}
-
 TEST(nodes_are_as_recorded)
 {
     static const struct step steps[] = {
@@ -406,117 +336,190 @@ TEST(nodes_are_as_recorded)
         REC("node_create_duplicate"),
         REC("node_gpu_fraction", .type = STRATEGIC),
     };
-    struct run r = begin(&(struct apiserver_opts){0});
-    run_steps(&r, steps, ARRAY_LEN(steps));
+    struct run r = captures_begin(&(struct apiserver_opts){0});
+    captures_run(&r, steps, ARRAY_LEN(steps));
     assert_int_equal(rest_status(r.a, "DELETE", "/api/v1/nodes/gpu-1", NULL), 200);
-    make_nodes(&r);
-    run_step(&r, &(struct step){.capture = "node_cordon"});
-    end(&r);
+    captures_nodes(&r);
+    captures_step(&r, &(struct step){.capture = "node_cordon"});
+    captures_end(&r);
 }
 
 TEST(a_pending_pod_changes_only_as_recorded)
 {
     static const struct step steps[] = {
         REC("pod_create"),
-        REC("patch_pending_nodeSelector"), REC("patch_pending_schedulerName"), REC("patch_pending_nodeName"), REC("patch_pending_nodeAffinity"),
-        REC("patch_pending_priority"), REC("patch_pending_resources"), REC("patch_pending_gate_add"),
-        REC("patch_pending_tolerations_replace"), REC("patch_pending_tolerations_append"),
-        REC("pod_resize", .type = STRATEGIC), REC("pod_resize_gpu", .type = STRATEGIC),
-        OWN("PATCH", POD("pend"), "{\"metadata\":{\"labels\":{\"l\":\"1\"},\"annotations\":{\"a\":\"1\"}}}", 200),
+        REC("patch_pending_nodeSelector"),
+        REC("patch_pending_schedulerName"),
+        REC("patch_pending_nodeName"),
+        REC("patch_pending_nodeAffinity"),
+        REC("patch_pending_priority"),
+        REC("patch_pending_resources"),
+        REC("patch_pending_gate_add"),
+        REC("patch_pending_tolerations_replace"),
+        REC("patch_pending_tolerations_append"),
+        REC("pod_resize", .type = STRATEGIC),
+        REC("pod_resize_gpu", .type = STRATEGIC),
+        OWN("PATCH", POD("pend"),
+            "{\"metadata\":{\"labels\":{\"l\":\"1\"},\"annotations\":{\"a\":\"1\"}}}", 200),
         OWN("PATCH", POD("pend"), "{\"spec\":{\"activeDeadlineSeconds\":100}}", 200),
         REC("pod_status_condition_patch", .type = STRATEGIC),
-        REC("patch_stale_rv"), REC("patch_malformed"), REC("patch_wrong_content_type", .type = "application/json"), REC("jsonpatch_test_fails"),
-        REC("method_not_allowed_405"), REC("patch_unknown_field_strict", .type = STRATEGIC),
+        REC("patch_stale_rv"),
+        REC("patch_malformed"),
+        REC("patch_wrong_content_type", .type = "application/json"),
+        REC("jsonpatch_test_fails"),
+        REC("method_not_allowed_405"),
+        REC("patch_unknown_field_strict", .type = STRATEGIC),
     };
-    struct run r = begin(&(struct apiserver_opts){0});
-    run_steps(&r, steps, ARRAY_LEN(steps));
-    end(&r);
+    struct run r = captures_begin(&(struct apiserver_opts){0});
+    captures_run(&r, steps, ARRAY_LEN(steps));
+    captures_end(&r);
 }
 
 TEST(a_gated_pod_changes_only_as_recorded)
 {
     static const struct step steps[] = {
-        REC("pod_create_gated"), REC("patch_gated_nodeSelector_add"), REC("patch_gated_nodeSelector_change"), REC("patch_gated_nodeSelector_delete"),
-        REC("patch_gated_schedulerName"), REC("patch_gated_nodeAffinity_set"), REC("patch_gated_nodeAffinity_narrow"),
-        REC("patch_gated_nodeAffinity_change"), REC("patch_gated_nodeAffinity_addterm"),
-        OWN("PATCH", POD("gated"), "{\"spec\":{\"affinity\":{\"nodeAffinity\":{\"preferredDuringSchedulingIgnoredDuringExecution\":[{\"weight\":1,"
-            "\"preference\":{\"matchExpressions\":[{\"key\":\"k\",\"operator\":\"In\",\"values\":[\"v\",\"w\"]}]}}]}}}}", 200),
-        OWN("PATCH", POD("gated"), "{\"spec\":{\"affinity\":{\"nodeAffinity\":{\"preferredDuringSchedulingIgnoredDuringExecution\":[{\"weight\":9,"
-            "\"preference\":{\"matchExpressions\":[{\"key\":\"k\",\"operator\":\"In\",\"values\":[\"v\",\"w\"]}]}}]}}}}", 200),
-        REC("patch_gated_podAntiAffinity"), REC("patch_gated_gate_add"),
-        REC("patch_gated_gate_remove_strategic", .type = STRATEGIC), REC("patch_gated_gate_remove"),
+        REC("pod_create_gated"),
+        REC("patch_gated_nodeSelector_add"),
+        REC("patch_gated_nodeSelector_change"),
+        REC("patch_gated_nodeSelector_delete"),
+        REC("patch_gated_schedulerName"),
+        REC("patch_gated_nodeAffinity_set"),
+        REC("patch_gated_nodeAffinity_narrow"),
+        REC("patch_gated_nodeAffinity_change"),
+        REC("patch_gated_nodeAffinity_addterm"),
+        OWN("PATCH", POD("gated"),
+            "{\"spec\":{\"affinity\":{\"nodeAffinity\":{"
+            "\"preferredDuringSchedulingIgnoredDuringExecution\":[{\"weight\":1,"
+            "\"preference\":{\"matchExpressions\":[{\"key\":\"k\",\"operator\":\"In\",\"values\":["
+            "\"v\",\"w\"]}]}}]}}}}",
+            200),
+        OWN("PATCH", POD("gated"),
+            "{\"spec\":{\"affinity\":{\"nodeAffinity\":{"
+            "\"preferredDuringSchedulingIgnoredDuringExecution\":[{\"weight\":9,"
+            "\"preference\":{\"matchExpressions\":[{\"key\":\"k\",\"operator\":\"In\",\"values\":["
+            "\"v\",\"w\"]}]}}]}}}}",
+            200),
+        REC("patch_gated_podAntiAffinity"),
+        REC("patch_gated_gate_add"),
+        REC("patch_gated_gate_remove_strategic", .type = STRATEGIC),
+        REC("patch_gated_gate_remove"),
         MAKE_POD("gated2", ",\"schedulingGates\":[{\"name\":\"example.com/g\"}]"),
         REC("pod_create_gated_nodeName"),
     };
-    struct run r = begin(&(struct apiserver_opts){0});
-    run_steps(&r, steps, ARRAY_LEN(steps));
-    end(&r);
+    struct run r = captures_begin(&(struct apiserver_opts){0});
+    captures_run(&r, steps, ARRAY_LEN(steps));
+    captures_end(&r);
 }
 
 TEST(gates_go_and_a_selector_comes_in_one_patch)
 {
     static const struct step steps[] = {
-        OWN("POST", PODS, "{\"metadata\":{\"name\":\"gated2\",\"labels\":{\"app\":\"gated2\"}},\"spec\":{\"schedulerName\":\"nobody\",\"containers\":[{\"name\":\"c\",\"image\":"
-            "\"registry.k8s.io/pause:3.10\",\"resources\":{\"requests\":{\"cpu\":\"1\",\"memory\":\"1Gi\",\"nvidia.com/gpu\":\"1\"},\"limits\":"
-            "{\"nvidia.com/gpu\":\"1\"}}}],\"schedulingGates\":[{\"name\":\"example.com/g\"}]}}", 201),
+        OWN("POST", PODS,
+            "{\"metadata\":{\"name\":\"gated2\",\"labels\":{\"app\":\"gated2\"}},\"spec\":{"
+            "\"schedulerName\":\"nobody\",\"containers\":[{\"name\":\"c\",\"image\":"
+            "\"registry.k8s.io/"
+            "pause:3.10\",\"resources\":{\"requests\":{\"cpu\":\"1\",\"memory\":\"1Gi\",\"nvidia."
+            "com/gpu\":\"1\"},\"limits\":"
+            "{\"nvidia.com/gpu\":\"1\"}}}],\"schedulingGates\":[{\"name\":\"example.com/g\"}]}}",
+            201),
         REC("patch_ungate_and_select"),
     };
-    struct run r = begin(&(struct apiserver_opts){0});
-    run_steps(&r, steps, ARRAY_LEN(steps));
-    end(&r);
+    struct run r = captures_begin(&(struct apiserver_opts){0});
+    captures_run(&r, steps, ARRAY_LEN(steps));
+    captures_end(&r);
 }
 
 TEST(binding_eviction_and_deletion_are_as_recorded)
 {
     static const struct step steps[] = {
-        MAKE_POD("b1", ""), MAKE_POD("b2", ""), MAKE_POD("b3", ""), MAKE_POD("b4", ""), MAKE_POD("b5", ""), MAKE_POD("b6", ""), MAKE_POD("b7", ""),
+        MAKE_POD("b1", ""),
+        MAKE_POD("b2", ""),
+        MAKE_POD("b3", ""),
+        MAKE_POD("b4", ""),
+        MAKE_POD("b5", ""),
+        MAKE_POD("b6", ""),
+        MAKE_POD("b7", ""),
         MAKE_POD("gated", ",\"schedulingGates\":[{\"name\":\"g\"}]"),
-        OWN("POST", PODS, "{\"metadata\":{\"name\":\"fin\",\"finalizers\":[\"example.com/f\"]},\"spec\":{" SPEC "}}", 201),
+        OWN("POST", PODS,
+            "{\"metadata\":{\"name\":\"fin\",\"finalizers\":[\"example.com/f\"]},\"spec\":{" SPEC
+            "}}",
+            201),
         OWN("DELETE", POD("fin"), NULL, 200),
-        REC("bind_ok"), REC("bind_double_same"), REC("bind_double_other"), REC("bind_gated"), REC("bind_terminating"), REC("bind_missing_node"),
-        REC("bind_missing_pod"), REC("bind_name_mismatch"), REC("bind_no_metadata"), REC("bind_ns_mismatch"), REC("bind_empty_target"),
-        REC("bind_wrong_kind"), REC("bind_uid_mismatch"), REC("bind_rv_mismatch"), REC("bind_minimal"), REC("bind_legacy"),
-        OWN("POST", POD("b6/binding"), "{\"metadata\":{\"name\":\"b6\"},\"target\":{\"kind\":\"Node\",\"name\":\"gpu-3\"}}", 201),
-        REC("delete_uid_mismatch"), REC("pod_delete_bound"), REC("pod_delete_pending"), REC("pod_get_404"), REC("evict_ok"),
-        OWN("PATCH", POD("b3/status"), "{\"status\":{\"phase\":\"Running\",\"conditions\":[{\"type\":\"Ready\",\"status\":\"True\"}]}}", 200),
+        REC("bind_ok"),
+        REC("bind_double_same"),
+        REC("bind_double_other"),
+        REC("bind_gated"),
+        REC("bind_terminating"),
+        REC("bind_missing_node"),
+        REC("bind_missing_pod"),
+        REC("bind_name_mismatch"),
+        REC("bind_no_metadata"),
+        REC("bind_ns_mismatch"),
+        REC("bind_empty_target"),
+        REC("bind_wrong_kind"),
+        REC("bind_uid_mismatch"),
+        REC("bind_rv_mismatch"),
+        REC("bind_minimal"),
+        REC("bind_legacy"),
+        OWN("POST", POD("b6/binding"),
+            "{\"metadata\":{\"name\":\"b6\"},\"target\":{\"kind\":\"Node\",\"name\":\"gpu-3\"}}",
+            201),
+        REC("delete_uid_mismatch"),
+        REC("pod_delete_bound"),
+        REC("pod_delete_pending"),
+        REC("pod_get_404"),
+        REC("evict_ok"),
+        OWN("PATCH", POD("b3/status"),
+            "{\"status\":{\"phase\":\"Running\",\"conditions\":[{\"type\":\"Ready\",\"status\":"
+            "\"True\"}]}}",
+            200),
         OWN("POST", "/apis/policy/v1/namespaces/default/poddisruptionbudgets",
-            "{\"metadata\":{\"name\":\"pdb\"},\"spec\":{\"minAvailable\":1,\"selector\":{\"matchLabels\":{\"app\":\"b3\"}}}}", 201),
+            "{\"metadata\":{\"name\":\"pdb\"},\"spec\":{\"minAvailable\":1,\"selector\":{"
+            "\"matchLabels\":{\"app\":\"b3\"}}}}",
+            201),
         REC("evict_pdb_429"),
     };
-    struct run r = begin(&(struct apiserver_opts){0});
-    make_nodes(&r);
-    run_steps(&r, steps, ARRAY_LEN(steps));
-    end(&r);
+    struct run r = captures_begin(&(struct apiserver_opts){0});
+    captures_nodes(&r);
+    captures_run(&r, steps, ARRAY_LEN(steps));
+    captures_end(&r);
 }
 
 TEST(pods_are_admitted_as_recorded)
 {
     static const struct step steps[] = {
-        REC("pod_gpu_fraction"), REC("pod_gpu_req_ne_limit"), REC("pod_gpu_req_only"), REC("pod_ns_missing"), REC("pod_priority_by_hand"),
-        REC("pod_priorityclass_missing"),
+        REC("pod_gpu_fraction"), REC("pod_gpu_req_ne_limit"), REC("pod_gpu_req_only"),
+        REC("pod_ns_missing"),   REC("pod_priority_by_hand"), REC("pod_priorityclass_missing"),
     };
-    struct run r = begin(&(struct apiserver_opts){0});
-    run_steps(&r, steps, ARRAY_LEN(steps));
-    end(&r);
+    struct run r = captures_begin(&(struct apiserver_opts){0});
+    captures_run(&r, steps, ARRAY_LEN(steps));
+    captures_end(&r);
 }
 
 TEST(a_quota_refuses_what_goes_over_it)
 {
-    struct run r = begin(&(struct apiserver_opts){0});
+    struct run r = captures_begin(&(struct apiserver_opts){0});
     /* 74 GPUs in use, one allowed. */
     for (int i = 0; i < 37; i++)
-        assert_int_equal(rest_status(r.a, "POST", PODS, test_path("{\"metadata\":{\"name\":\"q%d\"},\"spec\":{\"containers\":[{\"name\":\"c\",\"image\":\"i\","
-            "\"resources\":{\"limits\":{\"nvidia.com/gpu\":\"2\"}}}]}}", i)), 201);
+        assert_int_equal(
+            rest_status(r.a, "POST", PODS,
+                        test_path("{\"metadata\":{\"name\":\"q%d\"},\"spec\":{\"containers\":[{"
+                                  "\"name\":\"c\",\"image\":\"i\","
+                                  "\"resources\":{\"limits\":{\"nvidia.com/gpu\":\"2\"}}}]}}",
+                                  i)),
+            201);
     assert_int_equal(rest_status(r.a, "POST", "/api/v1/namespaces/default/resourcequotas",
-                                 "{\"metadata\":{\"name\":\"q\"},\"spec\":{\"hard\":{\"requests.nvidia.com/gpu\":\"1\"}}}"), 201);
-    run_step(&r, &(struct step){.capture = "pod_over_quota"});
-    end(&r);
+                                 "{\"metadata\":{\"name\":\"q\"},\"spec\":{\"hard\":{\"requests."
+                                 "nvidia.com/gpu\":\"1\"}}}"),
+                     201);
+    captures_step(&r, &(struct step){.capture = "pod_over_quota"});
+    captures_end(&r);
 }
 
 TEST(bodies_and_annotations_have_their_limits)
 {
-    struct run r = begin(&(struct apiserver_opts){0});
-    run_step(&r, &(struct step){.capture = "pod_create"});
+    struct run r = captures_begin(&(struct apiserver_opts){0});
+    captures_step(&r, &(struct step){.capture = "pod_create"});
     struct buf b = buf_init(8 << 20);
     buf_str(&b, "{\"metadata\":{\"annotations\":{\"x\":\"");
     buf_pad(&b, 'x', 300000);
@@ -524,495 +527,185 @@ TEST(bodies_and_annotations_have_their_limits)
     struct rest got = rest(r.a, "PATCH", POD("pend"), b.p);
     /* A real server says it four times, once per metadata it validates. */
     assert_int_equal(got.status, 422);
-    assert_string_equal(rest_text(&got, "message"), "Pod \"pend\" is invalid: metadata.annotations: Too long: may not be more than 262144 bytes");
+    assert_string_equal(rest_text(&got, "message"),
+                        "Pod \"pend\" is invalid: metadata.annotations: Too long: may not be more "
+                        "than 262144 bytes");
     assert_string_equal(rest_text(&got, "details.causes.0.reason"), "FieldValueTooLong");
-    mark_seen("annotation_too_long");
+    captures_seen("annotation_too_long");
     rest_fini(&got);
     buf_pad(&b, ' ', 4 << 20);
-    run_step(&r, &(struct step){.capture = "body_too_large", .body = b.p});
+    captures_step(&r, &(struct step){.capture = "body_too_large", .body = b.p});
     buf_fini(&b);
-    end(&r);
+    captures_end(&r);
 }
 
 #define LEASES "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 TEST(leases_are_as_recorded)
 {
     static const struct step steps[] = {
-        REC("lease_create"), REC("lease_create_exists"), REC("lease_put"), {"lease_patch_conflict", .body = "{\"metadata\":{\"resourceVersion\":\"1\"},\"spec\":{\"holderIdentity\":\"me_2\"}}"},
-        REC("lease_put_no_rv"), REC("lease_renewtime_seconds", .type = STRATEGIC),
+        REC("lease_create"),
+        REC("lease_create_exists"),
+        REC("lease_put"),
+        {"lease_patch_conflict",
+         .body =
+             "{\"metadata\":{\"resourceVersion\":\"1\"},\"spec\":{\"holderIdentity\":\"me_2\"}}"},
+        REC("lease_put_no_rv"),
+        REC("lease_renewtime_seconds", .type = STRATEGIC),
     };
-    struct run r = begin(&(struct apiserver_opts){0});
-    run_steps(&r, steps, ARRAY_LEN(steps));
+    struct run r = captures_begin(&(struct apiserver_opts){0});
+    captures_run(&r, steps, ARRAY_LEN(steps));
     /* The version before the last PUT. */
-    cJSON *capture = load_capture(r.dir, "lease_put_conflict");
+    cJSON *capture = captures_load(r.dir, "lease_put_conflict");
     cJSON *body = cJSON_Duplicate(rest_at(capture, "request.body"), true);
     cJSON *m = cJSON_GetObjectItemCaseSensitive(body, "metadata");
     cJSON_ReplaceItemInObjectCaseSensitive(m, "resourceVersion", cJSON_CreateString("1"));
-    char *text = text_of(body);
-    run_step(&r, &(struct step){.capture = "lease_put_conflict", .body = text});
+    char *text = captures_text(body);
+    captures_step(&r, &(struct step){.capture = "lease_put_conflict", .body = text});
     mem_free(text);
     cJSON_Delete(body);
     cJSON_Delete(capture);
-    assert_int_equal(rest_status(r.a, "PATCH", LEASES "/rl-sched", "{\"spec\":{\"leaseDurationSeconds\":0}}"), 422);
-    end(&r);
+    assert_int_equal(
+        rest_status(r.a, "PATCH", LEASES "/rl-sched", "{\"spec\":{\"leaseDurationSeconds\":0}}"),
+        422);
+    captures_end(&r);
 }
 
 TEST(deployments_and_their_scale_are_as_recorded)
 {
     static const struct step steps[] = {
-        REC("deployment_create"), REC("scale_get"), REC("scale_patch"), REC("scale_negative"), REC("scale_missing"), REC("scale_string"),
-        {"scale_put_conflict", .body = "{\"kind\":\"Scale\",\"apiVersion\":\"autoscaling/v1\",\"metadata\":{\"name\":\"web\",\"namespace\":\"default\","
-            "\"resourceVersion\":\"1\"},\"spec\":{\"replicas\":2}}"},
-        OWN("PATCH", "/apis/apps/v1/namespaces/default/deployments/web/status", "{\"status\":{\"replicas\":3}}", 200),
+        REC("deployment_create"),
+        REC("scale_get"),
+        REC("scale_patch"),
+        REC("scale_negative"),
+        REC("scale_missing"),
+        REC("scale_string"),
+        {"scale_put_conflict", .body =
+                                   "{\"kind\":\"Scale\",\"apiVersion\":\"autoscaling/"
+                                   "v1\",\"metadata\":{\"name\":\"web\",\"namespace\":\"default\","
+                                   "\"resourceVersion\":\"1\"},\"spec\":{\"replicas\":2}}"},
+        OWN("PATCH", "/apis/apps/v1/namespaces/default/deployments/web/status",
+            "{\"status\":{\"replicas\":3}}", 200),
         REC("scale_ssa", .type = APPLY),
     };
-    struct run r = begin(&(struct apiserver_opts){0});
-    run_steps(&r, steps, ARRAY_LEN(steps));
-    end(&r);
+    struct run r = captures_begin(&(struct apiserver_opts){0});
+    captures_run(&r, steps, ARRAY_LEN(steps));
+    captures_end(&r);
 }
 
 TEST(pages_and_selectors_are_as_recorded)
 {
-    struct run r = begin(&(struct apiserver_opts){0});
+    struct run r = captures_begin(&(struct apiserver_opts){0});
 #define MAPS "/api/v1/namespaces/default/configmaps"
     for (int i = 1; i <= 25; i++)
-        assert_int_equal(rest_status(r.a, "POST", MAPS, test_path("{\"metadata\":{\"name\":\"page-%02d\",\"labels\":{\"page\":\"1\"}},\"data\":{\"i\":\"%d\"}}", i, i)), 201);
+        assert_int_equal(rest_status(r.a, "POST", MAPS,
+                                     test_path("{\"metadata\":{\"name\":\"page-%02d\",\"labels\":{"
+                                               "\"page\":\"1\"}},\"data\":{\"i\":\"%d\"}}",
+                                               i, i)),
+                         201);
     static const struct step fixed[] = {
-        REC("page_bad_token"), REC("page_continue_rv"), REC("page_rv0"), REC("list_bad_fieldSelector"), REC("list_bad_labelSelector"), REC("list_rv_bad"),
-        REC("list_rv_future"), REC("watch_sendinitial_invalid"), REC("list_exact_old", .path = MAPS "?resourceVersion=1&resourceVersionMatch=Exact"),
+        REC("page_bad_token"),
+        REC("page_continue_rv"),
+        REC("page_rv0"),
+        REC("list_bad_fieldSelector"),
+        REC("list_bad_labelSelector"),
+        REC("list_rv_bad"),
+        REC("list_rv_future"),
+        REC("watch_sendinitial_invalid"),
+        REC("list_exact_old", .path = MAPS "?resourceVersion=1&resourceVersionMatch=Exact"),
     };
-    run_steps(&r, fixed, ARRAY_LEN(fixed));
+    captures_run(&r, fixed, ARRAY_LEN(fixed));
     char path[600] = MAPS "?labelSelector=page&limit=10", first[400] = "";
     for (int i = 1; i <= 3; i++) {
-        run_step(&r, &(struct step){.capture = test_path("page_%d", i), .path = path});
+        captures_step(&r, &(struct step){.capture = test_path("page_%d", i), .path = path});
         struct rest got = rest(r.a, "GET", path, NULL);
-        snprintf(path, sizeof path, MAPS "?labelSelector=page&limit=10&continue=%s", rest_text(&got, "metadata.continue"));
+        snprintf(path, sizeof path, MAPS "?labelSelector=page&limit=10&continue=%s",
+                 rest_text(&got, "metadata.continue"));
         if (i == 1)
             snprintf(first, sizeof first, "%s", rest_text(&got, "metadata.continue"));
         rest_fini(&got);
     }
-    apiserver_must_load(r.a, "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"other\",\"namespace\":\"kube-system\"}}");
+    apiserver_must_load(r.a, "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":"
+                             "\"other\",\"namespace\":\"kube-system\"}}");
     apiserver_compact(r.a);
     snprintf(path, sizeof path, MAPS "?labelSelector=page&limit=10&continue=%s", first);
-    run_step(&r, &(struct step){.capture = "page_continue_expired_410", .path = path});
+    captures_step(&r, &(struct step){.capture = "page_continue_expired_410", .path = path});
     struct rest got = rest(r.a, "GET", path, NULL);
-    snprintf(path, sizeof path, MAPS "?labelSelector=page&limit=10&continue=%s", rest_text(&got, "metadata.continue"));
+    snprintf(path, sizeof path, MAPS "?labelSelector=page&limit=10&continue=%s",
+             rest_text(&got, "metadata.continue"));
     rest_fini(&got);
-    run_step(&r, &(struct step){.capture = "page_continue_inconsistent", .path = path});
-    run_step(&r, &(struct step){.capture = "list_exact_410", .path = MAPS "?resourceVersion=1&resourceVersionMatch=Exact"});
-    end(&r);
+    captures_step(&r, &(struct step){.capture = "page_continue_inconsistent", .path = path});
+    captures_step(&r, &(struct step){.capture = "list_exact_410",
+                                     .path = MAPS "?resourceVersion=1&resourceVersionMatch=Exact"});
+    captures_end(&r);
 }
 
 TEST(rights_are_as_recorded)
 {
     static const char sa[] = "sa", limited[] = "limited";
     static const struct step steps[] = {
-        REC("anonymous_403", .token = ""), REC("bad_token_401", .token = "wrong"), REC("rbac_403_nodes", .token = limited),
-        REC("rbac_403_watch", .token = limited), REC("rbac_403_bind", .token = limited), REC("rbac_403_scale", .token = limited),
-        REC("rbac_403_patch_pod", .token = limited), REC("rbac_403_legacy_bindings", .token = sa),
-        REC("absent_sa_apis_metrics.k8s.io_v1beta1_nodes", .token = limited), REC("absent_sa_apis_metrics.k8s.io_v1beta1_pods", .token = limited),
+        REC("anonymous_403", .token = ""),
+        REC("bad_token_401", .token = "wrong"),
+        REC("rbac_403_nodes", .token = limited),
+        REC("rbac_403_watch", .token = limited),
+        REC("rbac_403_bind", .token = limited),
+        REC("rbac_403_scale", .token = limited),
+        REC("rbac_403_patch_pod", .token = limited),
+        REC("rbac_403_legacy_bindings", .token = sa),
+        REC("absent_sa_apis_metrics.k8s.io_v1beta1_nodes", .token = limited),
+        REC("absent_sa_apis_metrics.k8s.io_v1beta1_pods", .token = limited),
         REC("token_request_short"),
-        OWN("POST", "/api/v1/namespaces/rl/serviceaccounts", "{\"metadata\":{\"name\":\"rl\"}}", 201),
+        OWN("POST", "/api/v1/namespaces/rl/serviceaccounts", "{\"metadata\":{\"name\":\"rl\"}}",
+            201),
         REC("token_request"),
     };
-    struct run r = begin(&(struct apiserver_opts){0});
-    apiserver_must_load(r.a, "{\"apiVersion\":\"v1\",\"kind\":\"Namespace\",\"metadata\":{\"name\":\"rl\"}}");
+    struct run r = captures_begin(&(struct apiserver_opts){0});
+    apiserver_must_load(
+        r.a, "{\"apiVersion\":\"v1\",\"kind\":\"Namespace\",\"metadata\":{\"name\":\"rl\"}}");
     apiserver_token(r.a, limited, "system:serviceaccount:rl:rl", NULL, 0);
     apiserver_token(r.a, sa, "system:serviceaccount:rl:rl",
                     &(struct apiserver_rule){"create", "", "pods/binding", NULL}, 1);
-    run_steps(&r, steps, ARRAY_LEN(steps));
+    captures_run(&r, steps, ARRAY_LEN(steps));
     apiserver_revoke(r.a, limited);
-    run_step(&r, &(struct step){.capture = "deleted_sa_token", .token = limited});
-    run_step(&r, &(struct step){.capture = "expired_token_401", .token = limited});
-    end(&r);
+    captures_step(&r, &(struct step){.capture = "deleted_sa_token", .token = limited});
+    captures_step(&r, &(struct step){.capture = "expired_token_401", .token = limited});
+    captures_end(&r);
 }
 
 TEST(custom_resources_are_as_recorded)
 {
     static const struct step steps[] = {
-        REC("crd_create"), REC("cr_create_immediately"), REC("cr_invalid"), REC("cr_strategic_415", .type = STRATEGIC),
-        OWN("PATCH", "/apis/rl.example.com/v1/namespaces/default/capacityplans/p/scale", "{\"spec\":{\"replicas\":3}}", 200),
-        OWN("PATCH", "/apis/rl.example.com/v1/namespaces/default/capacityplans/p/status", "{\"status\":{\"phase\":\"Active\",\"replicas\":1}}", 200),
+        REC("crd_create"),
+        REC("cr_create_immediately"),
+        REC("cr_invalid"),
+        REC("cr_strategic_415", .type = STRATEGIC),
+        OWN("PATCH", "/apis/rl.example.com/v1/namespaces/default/capacityplans/p/scale",
+            "{\"spec\":{\"replicas\":3}}", 200),
+        OWN("PATCH", "/apis/rl.example.com/v1/namespaces/default/capacityplans/p/status",
+            "{\"status\":{\"phase\":\"Active\",\"replicas\":1}}", 200),
         REC("cr_get"),
     };
-    struct run r = begin(&(struct apiserver_opts){0});
-    run_steps(&r, steps, ARRAY_LEN(steps));
-    end(&r);
+    struct run r = captures_begin(&(struct apiserver_opts){0});
+    captures_run(&r, steps, ARRAY_LEN(steps));
+    captures_end(&r);
 }
 
 TEST(events_are_as_recorded)
 {
-    static const struct step steps[] = {REC("event_create"), REC("event_v1_create"), REC("event_ns_mismatch")};
-    struct run r = begin(&(struct apiserver_opts){0});
-    run_steps(&r, steps, ARRAY_LEN(steps));
-    end(&r);
+    static const struct step steps[] = {REC("event_create"), REC("event_v1_create"),
+                                        REC("event_ns_mismatch")};
+    struct run r = captures_begin(&(struct apiserver_opts){0});
+    captures_run(&r, steps, ARRAY_LEN(steps));
+    captures_end(&r);
 }
 
 TEST(throttling_is_as_recorded)
 {
-    struct run r = begin(&(struct apiserver_opts){0});
-    apiserver_fault(r.a, &(struct apiserver_fault){.kind = APISERVER_STATUS, .status = 429, .retry_after_s = 1, .plain = true});
-    run_step(&r, &(struct step){.capture = "too_many_requests_429"});
-    end(&r);
-}
-
-/* ---- lists: items of the same name ---- */
-
-static void check_items(const char *what, const cJSON *want, const cJSON *got, int at_least)
-{
-    struct diff d = {.out = buf_init(1 << 20)};
-    int n = 0;
-    for (const cJSON *w = rest_at(want, "items")->child; w; w = w->next) {
-        const char *name = rest_at(w, "metadata.name")->valuestring;
-        for (const cJSON *g = rest_at(got, "items")->child; g; g = g->next) {
-            if (strcmp(rest_at(g, "metadata.name")->valuestring, name) != 0)
-                continue;
-            compare(&d, name, w, g);
-            n++;
-        }
-    }
-    assert_string_equal(rest_at(want, "kind")->valuestring, rest_at(got, "kind")->valuestring);
-    assert_string_equal(rest_at(want, "apiVersion")->valuestring, rest_at(got, "apiVersion")->valuestring);
-    if (d.n)
-        fail_msg("%s: %s", what, d.out.p);
-    buf_fini(&d.out);
-    if (n < at_least)
-        fail_msg("%s: only %d items in common", what, n);
-}
-
-static void check_list(struct run *r, const char *name, const char *accept, int at_least)
-{
-    cJSON *capture = load_capture(r->dir, name);
-    struct rest got = rest_ask(r->a, &(struct rest_ask){.method = "GET", .path = rest_at(capture, "request.path")->valuestring, .accept = accept});
-    assert_int_equal(got.status, 200);
-    check_items(name, rest_at(capture, "response"), got.json, at_least);
-    mark_seen(name);
-    rest_fini(&got);
-    cJSON_Delete(capture);
-}
-
-TEST(lists_of_pods_and_nodes_are_as_recorded)
-{
-    static const struct step steps[] = {
-        MAKE_POD("b1", ""), MAKE_POD("b2", ""), MAKE_POD("b3", ""), MAKE_POD("b4", ""), MAKE_POD("b5", ""), MAKE_POD("b8", ""),
-        REC("bind_ok"), REC("bind_missing_node"), REC("bind_minimal"), REC("bind_legacy"), REC("evict_ok"),
-        OWN("PATCH", POD("b3/status"), "{\"status\":{\"phase\":\"Running\",\"conditions\":[{\"type\":\"Ready\",\"status\":\"True\"},"
-            "{\"type\":\"PodScheduled\",\"status\":\"True\"}]}}", 200),
-        OWN("POST", PODS, "{\"metadata\":{\"name\":\"toolarge\",\"labels\":{\"app\":\"toolarge\"}},\"spec\":{\"schedulerName\":\"nobody\",\"containers\":["
-            "{\"name\":\"c\",\"image\":\"registry.k8s.io/pause:3.10\",\"resources\":{\"requests\":{\"cpu\":\"1\",\"memory\":\"1Gi\",\"nvidia.com/gpu\":\"64\"},"
-            "\"limits\":{\"nvidia.com/gpu\":\"64\"}}}]}}", 201),
-        OWN("POST", POD("toolarge/binding"), "{\"metadata\":{\"name\":\"toolarge\"},\"target\":{\"kind\":\"Node\",\"name\":\"gpu-1\"}}", 201),
-        REC("pod_gpu_limit_only"),
-    };
-    struct run r = begin(&(struct apiserver_opts){0});
-    make_nodes(&r);
-    run_steps(&r, steps, ARRAY_LEN(steps) - 1);
-    /* A generated name: the prefix is what counts. */
-    cJSON *capture = load_capture(r.dir, "pod_gpu_limit_only");
-    struct rest got = play(&r, &steps[ARRAY_LEN(steps) - 1], capture);
-    assert_int_equal(got.status, 201);
-    assert_true(strncmp(rest_text(&got, "metadata.name"), "gl-", 3) == 0 && strlen(rest_text(&got, "metadata.name")) == 8);
-    struct diff d = {.out = buf_init(1 << 20)};
-    compare(&d, "spec", rest_at(capture, "response.spec"), rest_at(got.json, "spec"));
-    compare(&d, "status", rest_at(capture, "response.status"), rest_at(got.json, "status"));
-    if (d.n)
-        fail_msg("%s", d.out.p);
-    buf_fini(&d.out);
-    mark_seen("pod_gpu_limit_only");
-    rest_fini(&got);
-    cJSON_Delete(capture);
-    check_list(&r, "pod_list", NULL, 7);
-    check_list(&r, "pod_list_partial", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", 1);
-    end(&r);
-}
-
-TEST(controllers_leave_nodes_deployments_and_budgets_as_recorded)
-{
-    struct run r = begin(&(struct apiserver_opts){.controllers = true});
-    make_nodes(&r);
-    apiserver_settle(r.a);
-    check_list(&r, "node_list", NULL, 2);
-
-    static const struct step steps[] = {
-        REC("deployment_create"),
-        OWN("PATCH", "/apis/apps/v1/namespaces/default/deployments/web/scale", "{\"spec\":{\"replicas\":6}}", 200),
-        OWN("POST", PODS, "{\"metadata\":{\"name\":\"b3\",\"labels\":{\"app\":\"b3\"}},\"spec\":{" SPEC "}}", 201),
-        OWN("POST", POD("b3/binding"), "{\"metadata\":{\"name\":\"b3\"},\"target\":{\"name\":\"gpu-1\"}}", 201),
-        OWN("POST", "/apis/policy/v1/namespaces/default/poddisruptionbudgets",
-            "{\"metadata\":{\"name\":\"pdb\"},\"spec\":{\"minAvailable\":1,\"selector\":{\"matchLabels\":{\"app\":\"b3\"}}}}", 201),
-    };
-    run_steps(&r, steps, ARRAY_LEN(steps));
-    apiserver_settle(r.a);
-    check_list(&r, "pdb_list", NULL, 1);
-
-    /* The recorded Deployment, up to the random name of its ReplicaSet. */
-    struct buf b;
-    struct err e;
-    assert_ok(file_read(test_path("%s/kubernetes/deployment.json", r.dir), 1 << 20, &b, &e), &e);
-    cJSON *want = cJSON_Parse(b.p);
-    buf_fini(&b);
-    struct rest got = rest(r.a, "GET", "/apis/apps/v1/namespaces/default/deployments/web", NULL);
-    struct diff d = {.out = buf_init(1 << 20)};
-    compare(&d, "spec", rest_at(want, "spec"), rest_at(got.json, "spec"));
-    for (int i = 0; i < 2; i++) {
-        const char *path = test_path("status.conditions.%d.reason", i);
-        compare(&d, path, rest_at(want, path), rest_at(got.json, path));
-    }
-    cJSON *ws = cJSON_GetObjectItemCaseSensitive(want, "status"), *gs = cJSON_GetObjectItemCaseSensitive(got.json, "status");
-    cJSON_DeleteItemFromObject(ws, "conditions");
-    cJSON_DeleteItemFromObject(gs, "conditions");
-    compare(&d, "status", ws, gs);
-    if (d.n)
-        fail_msg("deployment: %s", d.out.p);
-    mark_seen("deployment");
-    rest_fini(&got);
-    cJSON_Delete(want);
-
-    /* Its ReplicaSet and pods, likewise. */
-    static const char *const list[] = {"replicaset_list", "deployment_pods"};
-    for (size_t i = 0; i < ARRAY_LEN(list); i++) {
-        cJSON *capture = load_capture(r.dir, list[i]);
-        got = rest(r.a, "GET", rest_at(capture, "request.path")->valuestring, NULL);
-        const cJSON *w = rest_at(capture, "response.items"), *g = rest_at(got.json, "items");
-        assert_int_equal(cJSON_GetArraySize(w), cJSON_GetArraySize(g));
-        compare(&d, "0.status", rest_at(w, "0.status"), rest_at(g, "0.status"));
-        compare(&d, "0.owner", rest_at(w, "0.metadata.ownerReferences.0.kind"), rest_at(g, "0.metadata.ownerReferences.0.kind"));
-        assert_true(strncmp(rest_at(g, "0.metadata.name")->valuestring, "web-", 4) == 0);
-        assert_non_null(cJSON_GetObjectItemCaseSensitive(rest_at(g, "0.metadata.labels"), "pod-template-hash"));
-        if (i == 1)
-            compare(&d, "0.spec", rest_at(w, "0.spec"), rest_at(g, "0.spec"));
-        if (d.n)
-            fail_msg("%s: %s", list[i], d.out.p);
-        mark_seen(list[i]);
-        rest_fini(&got);
-        cJSON_Delete(capture);
-    }
-    buf_fini(&d.out);
-    end(&r);
-}
-
-TEST(the_scheduler_binds_and_refuses_as_recorded)
-{
-    static const struct {
-        const char *capture, *gpus;
-    } row[] = {{"pod_bound_by_default_scheduler", "1"}, {"pod_unschedulable", "9"}};
-    /* Pods that never get a kubelet: a start delay beyond the test. */
-    struct run r = begin(&(struct apiserver_opts){.controllers = true, .pod_start_min_us = 3600 * US_PER_S});
-    make_nodes(&r);
-    for (size_t i = 0; i < ARRAY_LEN(row); i++) {
-        struct buf b;
-        struct err e;
-        assert_ok(file_read(test_path("%s/kubernetes/%s.json", r.dir, row[i].capture), 1 << 20, &b, &e), &e);
-        cJSON *want = cJSON_Parse(b.p);
-        buf_fini(&b);
-        const char *name = rest_at(want, "metadata.name")->valuestring;
-        assert_int_equal(rest_status(r.a, "POST", PODS, test_path("{\"metadata\":{\"name\":\"%s\",\"labels\":{\"app\":\"%s\"}},\"spec\":{\"containers\":"
-            "[{\"name\":\"c\",\"image\":\"registry.k8s.io/pause:3.10\",\"resources\":{\"requests\":{\"cpu\":\"1\",\"memory\":\"1Gi\",\"nvidia.com/gpu\":\"%s\"},"
-            "\"limits\":{\"nvidia.com/gpu\":\"%s\"}}}]}}", name, name, row[i].gpus, row[i].gpus)), 201);
-        apiserver_settle(r.a);
-        struct rest got = rest(r.a, "GET", test_path(PODS "/%s", name), NULL);
-        struct diff d = {.out = buf_init(1 << 20)};
-        compare(&d, "metadata.labels", rest_at(want, "metadata.labels"), rest_at(got.json, "metadata.labels"));
-        compare(&d, "spec", rest_at(want, "spec"), rest_at(got.json, "spec"));
-        /* The message of a real scheduler goes on about preemption. */
-        static const char start[] = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu.";
-        const cJSON *message = rest_at(got.json, "status.conditions.0.message");
-        if (i == 1)
-            assert_string_equal(message->valuestring, start);
-        cJSON_DeleteItemFromObject(cJSON_GetArrayItem((cJSON *)(uintptr_t)rest_at(want, "status.conditions"), 0), "message");
-        cJSON_DeleteItemFromObject(cJSON_GetArrayItem((cJSON *)(uintptr_t)rest_at(got.json, "status.conditions"), 0), "message");
-        compare(&d, "status", rest_at(want, "status"), rest_at(got.json, "status"));
-        if (d.n)
-            fail_msg("%s: %s", row[i].capture, d.out.p);
-        buf_fini(&d.out);
-        mark_seen(row[i].capture);
-        rest_fini(&got);
-        cJSON_Delete(want);
-    }
-    end(&r);
-}
-
-/* ---- reviews ---- */
-
-TEST(reviews_answer_as_recorded)
-{
-    struct run r = begin(&(struct apiserver_opts){0});
-    apiserver_token(r.a, "REDACTED.TOKEN.VALUE", "system:serviceaccount:rl:rl", &(struct apiserver_rule){"create", "", "pods/binding", NULL}, 1);
-    cJSON *capture = load_capture(r.dir, "ssar");
-    struct rest got = play(&r, &(struct step){.token = "REDACTED.TOKEN.VALUE"}, capture);
-    assert_int_equal(got.status, 201);
-    assert_true(cJSON_IsTrue(rest_at(got.json, "status.allowed")));
-    assert_true(cJSON_Compare(rest_at(capture, "response.spec"), rest_at(got.json, "spec"), true));
-    mark_seen("ssar");
-    rest_fini(&got);
-    cJSON_Delete(capture);
-
-    capture = load_capture(r.dir, "tokenreview");
-    got = play(&r, &(struct step){0}, capture);
-    assert_int_equal(got.status, 201);
-    static const char *const same[] = {"spec", "status.authenticated", "status.user.username", "status.user.groups", "status.audiences"};
-    for (size_t i = 0; i < ARRAY_LEN(same); i++)
-        assert_true(cJSON_Compare(rest_at(rest_at(capture, "response"), same[i]), rest_at(got.json, same[i]), true));
-    mark_seen("tokenreview");
-    rest_fini(&got);
-    cJSON_Delete(capture);
-    end(&r);
-}
-
-/* ---- streams ---- */
-
-static cJSON *line_at(const char *text, int n)
-{
-    for (; n > 0 && text; n--) {
-        text = strchr(text, '\n');
-        text += text != NULL;
-    }
-    return text && *text == '{' ? cJSON_ParseWithLength(text, strcspn(text, "\n")) : NULL;
-}
-
-/* The lines of a recorded stream from `from` on, against those that come. */
-static void check_stream(struct run *r, const char *file, struct rest_watch *w, int from, int n)
-{
-    struct buf b;
-    struct err e;
-    assert_ok(file_read(test_path("%s/kubernetes/%s", r->dir, file), 1 << 20, &b, &e), &e);
-    for (int i = from; i < from + n; i++) {
-        cJSON *want = line_at(b.p, i), *got = rest_watch_next(w);
-        struct diff d = {.out = buf_init(1 << 20)};
-        assert_non_null(want);
-        if (!got)
-            fail_msg("%s: the stream ends before line %d", file, i);
-        compare(&d, "", want, got);
-        if (d.n)
-            fail_msg("%s line %d: %s", file, i, d.out.p);
-        buf_fini(&d.out);
-        cJSON_Delete(want);
-        cJSON_Delete(got);
-    }
-    buf_fini(&b);
-    mark_seen(file);
-}
-
-TEST(streams_tell_what_the_recorded_ones_tell)
-{
-    struct run r = begin(&(struct apiserver_opts){0});
-    make_nodes(&r);
-    char from[80];
-    snprintf(from, sizeof from, "&resourceVersion=%llu&allowWatchBookmarks=true&timeoutSeconds=3", (unsigned long long)apiserver_version(r.a));
-    struct rest_watch all = rest_watch(r.a, test_path("/api/v1/pods?watch=1%s", from));
-    struct rest_watch unassigned = rest_watch(r.a, test_path("/api/v1/pods?watch=1&fieldSelector=spec.nodeName%%3D%s", from));
-    static const struct step steps[] = {
-        MAKE_POD("w1", ""),
-        OWN("PATCH", POD("w1"), "{\"metadata\":{\"labels\":{\"z\":\"1\"}}}", 200),
-        OWN("POST", POD("w1/binding"), "{\"metadata\":{\"name\":\"w1\"},\"target\":{\"name\":\"gpu-1\"}}", 201),
-        OWN("DELETE", POD("w1") "?gracePeriodSeconds=0", NULL, 200),
-    };
-    run_steps(&r, steps, ARRAY_LEN(steps));
-    check_stream(&r, "watch_pods_stream.jsonl", &all, 0, 6); /* with the bookmark before the time-out */
-    assert_string_equal(rest_watch_tell(&all), "END");
-    check_stream(&r, "watch_pods_unassigned_stream.jsonl", &unassigned, 0, 3);
-    rest_watch_fini(&all);
-    rest_watch_fini(&unassigned);
-    struct rest_watch nodes = rest_watch(r.a, "/api/v1/nodes?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=5");
-    for (int i = 0; i < 3; i++)
-        assert_true(strncmp(rest_watch_tell(&nodes), "ADDED gpu-", 10) == 0);
-    check_stream(&r, "watch_nodes_initial_events.jsonl", &nodes, 3, 1);
-    rest_watch_fini(&nodes);
-    end(&r);
-}
-
-TEST(a_watch_from_too_old_a_version_is_told_so_in_the_stream)
-{
-    static const char *const file[] = {"watch_410_rv1.txt", "watch_410_rv472.txt", "watch_410_rv498.txt"};
-    struct run r = begin(&(struct apiserver_opts){0});
-    apiserver_compact(r.a);
-    struct rest_watch w = rest_watch(r.a, "/api/v1/pods?watch=1&resourceVersion=1");
-    cJSON *got = rest_watch_next(&w);
-    assert_string_equal(rest_watch_tell(&w), "END");
-    for (size_t i = 0; i < ARRAY_LEN(file); i++) {
-        struct buf b;
-        struct err e;
-        assert_ok(file_read(test_path("%s/kubernetes/%s", r.dir, file[i]), 1 << 20, &b, &e), &e);
-        cJSON *want = line_at(b.p, 1);
-        assert_string_equal(rest_at(got, "type")->valuestring, "ERROR");
-        /* Versions differ; words, reason and code do not. */
-        const char *ours = rest_at(got, "object.message")->valuestring, *theirs = rest_at(want, "object.message")->valuestring;
-        assert_int_equal(strcspn(ours, "0123456789"), strcspn(theirs, "0123456789"));
-        assert_memory_equal(ours, theirs, strcspn(ours, "0123456789"));
-        assert_true(cJSON_Compare(rest_at(got, "object.reason"), rest_at(want, "object.reason"), true));
-        assert_true(cJSON_Compare(rest_at(got, "object.code"), rest_at(want, "object.code"), true));
-        cJSON_Delete(want);
-        buf_fini(&b);
-        mark_seen(file[i]);
-    }
-    cJSON_Delete(got);
-    rest_watch_fini(&w);
-    end(&r);
-}
-
-TEST(an_api_service_without_backend_is_503)
-{
-    struct run r = begin(&(struct apiserver_opts){0});
-    apiserver_must_load(r.a, "{\"apiVersion\":\"apiregistration.k8s.io/v1\",\"kind\":\"APIService\",\"metadata\":{\"name\":\"v1beta1.metrics.k8s.io\"},"
-                             "\"spec\":{\"group\":\"metrics.k8s.io\",\"version\":\"v1beta1\",\"service\":{\"name\":\"m\",\"namespace\":\"kube-system\"}}}");
-    struct rest got = rest(r.a, "GET", "/apis/metrics.k8s.io/v1beta1/nodes", NULL);
-    assert_int_equal(got.status, 503);
-    assert_string_equal(got.type, "text/plain; charset=utf-8");
-    assert_string_equal(got.body.p, "service unavailable\n");
-    mark_seen("metrics_apiservice_503.txt");
-    rest_fini(&got);
-    end(&r);
-}
-
-/* Objects as a server stored them survive being loaded. */
-TEST(recorded_objects_load_and_read_back_unchanged)
-{
-    static const struct {
-        const char *capture, *path;
-    } row[] = {
-        {"lease", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/rl-sched"},
-        {"lease_kube_scheduler", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"},
-        {"hpa_no_metrics", "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers/web"},
-        {"node_notready", "/api/v1/nodes/k-1"},
-        {"pod_nominated", "/api/v1/namespaces/default/pods/high"},
-    };
-    struct run r = begin(&(struct apiserver_opts){0});
-    for (size_t i = 0; i < ARRAY_LEN(row); i++) {
-        struct buf b;
-        struct err e;
-        assert_ok(file_read(test_path("%s/kubernetes/%s.json", r.dir, row[i].capture), 1 << 20, &b, &e), &e);
-        apiserver_must_load(r.a, b.p);
-        cJSON *want = cJSON_Parse(b.p);
-        struct rest got = rest(r.a, "GET", row[i].path, NULL);
-        struct diff d = {.out = buf_init(1 << 20)};
-        compare(&d, row[i].capture, want, got.json);
-        if (d.n)
-            fail_msg("%s", d.out.p);
-        buf_fini(&d.out);
-        rest_fini(&got);
-        cJSON_Delete(want);
-        buf_fini(&b);
-        mark_seen(row[i].capture);
-    }
-    end(&r);
-}
-
-TEST(lists_of_leases_and_pods_of_others_are_as_recorded)
-{
-    struct run r = begin(&(struct apiserver_opts){0});
-    cJSON *capture = load_capture(r.dir, "lease_list");
-    for (const cJSON *x = rest_at(capture, "response.items")->child; x; x = x->next) {
-        cJSON *copy = cJSON_Duplicate(x, true);
-        cJSON_AddStringToObject(copy, "apiVersion", "coordination.k8s.io/v1");
-        cJSON_AddStringToObject(copy, "kind", "Lease");
-        char *text = text_of(copy);
-        apiserver_must_load(r.a, text);
-        mem_free(text);
-        cJSON_Delete(copy);
-    }
-    cJSON_Delete(capture);
-    check_list(&r, "lease_list", NULL, 2);
-    end(&r);
+    struct run r = captures_begin(&(struct apiserver_opts){0});
+    apiserver_fault(
+        r.a, &(struct apiserver_fault){
+                 .kind = APISERVER_STATUS, .status = 429, .retry_after_s = 1, .plain = true});
+    captures_step(&r, &(struct step){.capture = "too_many_requests_429"});
+    captures_end(&r);
 }
 
 /* ---- nothing is forgotten ---- */
@@ -1025,7 +718,8 @@ static bool not_modelled(const char *name)
         "podgroup_v1alpha2",     /* a resource of its own */
         "pod_preemption_victim", /* the scheduler here does not preempt */
         "ssa_conflict",          /* who owns which field is not tracked */
-        "README", "sched-extender-example",
+        "README",
+        "sched-extender-example",
     };
     char stem[128];
     snprintf(stem, sizeof stem, "%.*s", (int)strcspn(name, "."), name);
@@ -1033,7 +727,8 @@ static bool not_modelled(const char *name)
         if (strcmp(stem, list[i]) == 0)
             return true;
     }
-    return strncmp(name, "extender-", 9) == 0; /* what a scheduler says to an extender, not an API server */
+    return strncmp(name, "extender-", 9) ==
+           0; /* what a scheduler says to an extender, not an API server */
 }
 
 static bool was_seen(const char *name)

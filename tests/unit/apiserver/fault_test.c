@@ -2,7 +2,8 @@
 #include "tests/unit/apiserver/rest.h"
 
 #define MAPS "/api/v1/namespaces/default/configmaps"
-#define MAP(name) "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"" name "\"}}"
+#define MAP(name)                                                                                  \
+    "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"" name "\"}}"
 
 static struct apiserver *start(void)
 {
@@ -20,10 +21,16 @@ TEST(statuses_carry_the_bodies_a_real_server_gives)
     } row[] = {
         {{.kind = APISERVER_STATUS, .status = 409}, "application/json", "Conflict", ""},
         {{.kind = APISERVER_STATUS, .status = 410}, "application/json", "Expired", ""},
-        {{.kind = APISERVER_STATUS, .status = 429, .plain = true, .retry_after_s = 1}, "text/plain; charset=utf-8", "", "1"},
+        {{.kind = APISERVER_STATUS, .status = 429, .plain = true, .retry_after_s = 1},
+         "text/plain; charset=utf-8",
+         "",
+         "1"},
         {{.kind = APISERVER_STATUS, .status = 429}, "application/json", "TooManyRequests", ""},
         {{.kind = APISERVER_STATUS, .status = 500}, "application/json", "InternalError", ""},
-        {{.kind = APISERVER_STATUS, .status = 503, .retry_after_s = 5}, "application/json", "ServiceUnavailable", "5"},
+        {{.kind = APISERVER_STATUS, .status = 503, .retry_after_s = 5},
+         "application/json",
+         "ServiceUnavailable",
+         "5"},
         {{.kind = APISERVER_HANG, .latency_us = 1000}, "application/json", "Timeout", ""},
         {{.kind = APISERVER_EXPIRE}, "application/json", "Expired", ""},
     };
@@ -31,7 +38,9 @@ TEST(statuses_carry_the_bodies_a_real_server_gives)
     for (size_t i = 0; i < ARRAY_LEN(row); i++) {
         int id = apiserver_fault(a, &row[i].f);
         struct rest r = rest(a, "GET", MAPS, NULL);
-        assert_int_equal(r.status, row[i].f.kind == APISERVER_HANG ? 504 : row[i].f.kind == APISERVER_EXPIRE ? 410 : row[i].f.status);
+        assert_int_equal(r.status, row[i].f.kind == APISERVER_HANG     ? 504
+                                   : row[i].f.kind == APISERVER_EXPIRE ? 410
+                                                                       : row[i].f.status);
         assert_string_equal(r.type, row[i].type);
         assert_string_equal(rest_text(&r, "reason"), row[i].reason);
         assert_string_equal(r.retry_after, row[i].retry);
@@ -46,14 +55,22 @@ TEST(statuses_carry_the_bodies_a_real_server_gives)
 TEST(a_fault_hits_the_requests_it_names_as_often_as_it_says)
 {
     struct apiserver *a = start();
-    apiserver_fault(a, &(struct apiserver_fault){.kind = APISERVER_STATUS, .status = 500, .method = "POST", .path = "/configmaps", .skip = 1, .count = 2});
+    apiserver_fault(a, &(struct apiserver_fault){.kind = APISERVER_STATUS,
+                                                 .status = 500,
+                                                 .method = "POST",
+                                                 .path = "/configmaps",
+                                                 .skip = 1,
+                                                 .count = 2});
     assert_int_equal(rest_status(a, "GET", MAPS, NULL), 200);
-    assert_int_equal(rest_status(a, "POST", "/api/v1/namespaces/default/secrets", "{\"metadata\":{\"name\":\"s\"}}"), 201);
+    assert_int_equal(rest_status(a, "POST", "/api/v1/namespaces/default/secrets",
+                                 "{\"metadata\":{\"name\":\"s\"}}"),
+                     201);
     assert_int_equal(rest_status(a, "POST", MAPS, MAP("a")), 201);
     assert_int_equal(rest_status(a, "POST", MAPS, MAP("b")), 500);
     assert_int_equal(rest_status(a, "POST", MAPS, MAP("b")), 500);
     assert_int_equal(rest_status(a, "POST", MAPS, MAP("b")), 201);
-    int other = apiserver_fault(a, &(struct apiserver_fault){.kind = APISERVER_STATUS, .status = 503, .token = "nobody"});
+    int other = apiserver_fault(
+        a, &(struct apiserver_fault){.kind = APISERVER_STATUS, .status = 503, .token = "nobody"});
     assert_int_equal(rest_status(a, "GET", MAPS, NULL), 200);
     assert_int_equal(apiserver_hits(a, other), 0);
     apiserver_free(a);
@@ -64,7 +81,8 @@ TEST(a_probable_fault_hits_its_share_and_the_same_ones_for_a_seed)
     char seen[2][201];
     for (int run = 0; run < 2; run++) {
         struct apiserver *a = start();
-        apiserver_fault(a, &(struct apiserver_fault){.kind = APISERVER_STATUS, .status = 500, .probability = 0.3});
+        apiserver_fault(a, &(struct apiserver_fault){
+                               .kind = APISERVER_STATUS, .status = 500, .probability = 0.3});
         for (int i = 0; i < 200; i++)
             seen[run][i] = rest_status(a, "GET", MAPS, NULL) == 500 ? 'x' : '.';
         seen[run][200] = '\0';
@@ -84,12 +102,16 @@ TEST(work_is_done_or_not_as_the_fault_says)
         int status;
         bool done;
     } row[] = {
-        {APISERVER_STATUS, 504, false}, {APISERVER_AFTER, 504, true}, {APISERVER_CUT, 0, false}, {APISERVER_CUT_AFTER, 0, true},
-        {APISERVER_HALF_BODY, 201, true}, {APISERVER_GARBAGE, 200, true}, {APISERVER_HANG, 504, false}, {APISERVER_LATENCY, 201, true},
+        {APISERVER_STATUS, 504, false},   {APISERVER_AFTER, 504, true},
+        {APISERVER_CUT, 0, false},        {APISERVER_CUT_AFTER, 0, true},
+        {APISERVER_HALF_BODY, 201, true}, {APISERVER_GARBAGE, 200, true},
+        {APISERVER_HANG, 504, false},     {APISERVER_LATENCY, 201, true},
     };
     for (size_t i = 0; i < ARRAY_LEN(row); i++) {
         struct apiserver *a = start();
-        apiserver_fault(a, &(struct apiserver_fault){.kind = row[i].kind, .status = 504, .method = "POST", .latency_us = 20000});
+        apiserver_fault(
+            a, &(struct apiserver_fault){
+                   .kind = row[i].kind, .status = 504, .method = "POST", .latency_us = 20000});
         struct rest r = rest(a, "POST", MAPS, MAP("m"));
         if (r.status != row[i].status)
             fail_msg("fault %d: status %d", (int)row[i].kind, r.status);
@@ -106,7 +128,9 @@ TEST(work_is_done_or_not_as_the_fault_says)
 TEST(latency_holds_up_the_request_it_hits_and_no_other)
 {
     struct apiserver *a = start();
-    apiserver_fault(a, &(struct apiserver_fault){.kind = APISERVER_LATENCY, .path = "/slow", .latency_us = 300 * US_PER_MS});
+    apiserver_fault(a, &(struct apiserver_fault){.kind = APISERVER_LATENCY,
+                                                 .path = "/slow",
+                                                 .latency_us = 300 * US_PER_MS});
     int64_t from = clock_mono_us();
     int fd = rest_start(a, &(struct rest_ask){.method = "GET", .path = MAPS "/slow"});
     assert_int_equal(rest_status(a, "GET", MAPS, NULL), 200);
@@ -152,24 +176,27 @@ TEST(open_streams_are_cut_in_half_lines_garbled_and_expired)
     struct rest_watch w = rest_watch(a, MAPS "?watch=1&resourceVersion=6");
     apiserver_must_load(a, MAP("one"));
     assert_string_equal(rest_watch_tell(&w), "ADDED one");
-    apiserver_fault(a, &(struct apiserver_fault){.kind = APISERVER_HALF_BODY, .method = "WATCH", .count = 1});
+    apiserver_fault(
+        a, &(struct apiserver_fault){.kind = APISERVER_HALF_BODY, .method = "WATCH", .count = 1});
     apiserver_must_load(a, MAP("two"));
     assert_string_equal(rest_watch_tell(&w), "END");
-    assert_false(w.ended); /* no last chunk */
+    assert_false(w.ended);        /* no last chunk */
     assert_true(w.text.n > w.at); /* half a line */
     rest_watch_fini(&w);
 
     w = rest_watch(a, MAPS "?watch=1&resourceVersion=6");
     assert_string_equal(rest_watch_tell(&w), "ADDED one");
     assert_string_equal(rest_watch_tell(&w), "ADDED two");
-    apiserver_fault(a, &(struct apiserver_fault){.kind = APISERVER_GARBAGE, .method = "WATCH", .count = 1});
+    apiserver_fault(
+        a, &(struct apiserver_fault){.kind = APISERVER_GARBAGE, .method = "WATCH", .count = 1});
     apiserver_must_load(a, MAP("three"));
     cJSON *j = rest_watch_next(&w);
     assert_true(cJSON_IsString(j)); /* not JSON */
     cJSON_Delete(j);
     apiserver_must_load(a, MAP("four"));
     assert_string_equal(rest_watch_tell(&w), "ADDED four");
-    apiserver_fault(a, &(struct apiserver_fault){.kind = APISERVER_CUT, .method = "WATCH", .count = 1});
+    apiserver_fault(
+        a, &(struct apiserver_fault){.kind = APISERVER_CUT, .method = "WATCH", .count = 1});
     apiserver_must_load(a, MAP("five"));
     assert_string_equal(rest_watch_tell(&w), "END");
     assert_false(w.ended);
@@ -178,7 +205,8 @@ TEST(open_streams_are_cut_in_half_lines_garbled_and_expired)
     w = rest_watch(a, MAPS "?watch=1&resourceVersion=6");
     for (int i = 0; i < 5; i++)
         rest_watch_tell(&w);
-    apiserver_fault(a, &(struct apiserver_fault){.kind = APISERVER_EXPIRE, .method = "WATCH", .count = 1});
+    apiserver_fault(
+        a, &(struct apiserver_fault){.kind = APISERVER_EXPIRE, .method = "WATCH", .count = 1});
     assert_string_equal(rest_watch_tell(&w), "ERROR"); /* although nothing happened */
     assert_string_equal(rest_watch_tell(&w), "END");
     assert_true(w.ended);
@@ -191,11 +219,17 @@ TEST(a_silent_stream_stays_open_and_says_nothing)
     struct apiserver *a = NULL;
     struct err e;
     assert_ok(apiserver_start(&(struct apiserver_opts){.bookmark_us = 10 * US_PER_MS}, &a, &e), &e);
-    apiserver_fault(a, &(struct apiserver_fault){.kind = APISERVER_SILENT, .method = "WATCH", .path = "labelSelector", .count = 1});
-    struct rest_watch silent = rest_watch(a, MAPS "?watch=1&resourceVersion=6&labelSelector=!x&allowWatchBookmarks=1");
+    apiserver_fault(
+        a, &(struct apiserver_fault){
+               .kind = APISERVER_SILENT, .method = "WATCH", .path = "labelSelector", .count = 1});
+    struct rest_watch silent =
+        rest_watch(a, MAPS "?watch=1&resourceVersion=6&labelSelector=!x&allowWatchBookmarks=1");
     struct rest_watch other = rest_watch(a, MAPS "?watch=1&resourceVersion=6");
     for (int i = 0; i < 20; i++)
-        apiserver_must_load(a, test_path("{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"m%d\"}}", i));
+        apiserver_must_load(
+            a, test_path(
+                   "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"m%d\"}}",
+                   i));
     for (int i = 0; i < 20; i++)
         assert_string_equal(rest_watch_tell(&other), test_path("ADDED m%d", i));
     struct pollfd p = {.fd = silent.fd, .events = POLLIN};
@@ -265,7 +299,9 @@ TEST(a_server_that_is_down_refuses_and_comes_back_with_its_state)
 TEST(faults_are_controlled_by_http_too)
 {
     struct apiserver *a = start();
-    struct rest r = rest(a, "POST", "/_test/faults", "{\"kind\":\"status\",\"status\":503,\"path\":\"/configmaps\",\"count\":1}");
+    struct rest r =
+        rest(a, "POST", "/_test/faults",
+             "{\"kind\":\"status\",\"status\":503,\"path\":\"/configmaps\",\"count\":1}");
     assert_int_equal(r.status, 200);
     assert_near(rest_number(&r, "id"), 1, 0, 0);
     rest_fini(&r);

@@ -1,6 +1,8 @@
-/* rest.h - the smallest HTTP client: one request per connection, so that no client's habits are tested along.
+/* rest.h - the smallest HTTP client: one request per connection, so that no client's habits are
+ * tested along.
  *
- * rest() sends and reads to the end of the connection; chunks and gzip are undone.  rest_open() leaves a watch open. */
+ * rest() sends and reads to the end of the connection; chunks and gzip are undone.  rest_open()
+ * leaves a watch open. */
 #ifndef TESTS_UNIT_APISERVER_REST_H
 #define TESTS_UNIT_APISERVER_REST_H
 
@@ -19,12 +21,12 @@
 #include "tests/support/test.h"
 
 struct rest {
-    int status;          /* 0: no answer */
-    char type[64];       /* content type, with parameters */
+    int status;    /* 0: no answer */
+    char type[64]; /* content type, with parameters */
     char retry_after[16], encoding[16];
     struct buf raw, body;
-    bool whole;          /* ended as announced */
-    cJSON *json;         /* NULL when the body is none */
+    bool whole;  /* ended as announced */
+    cJSON *json; /* NULL when the body is none */
 };
 
 struct rest_ask {
@@ -34,7 +36,9 @@ struct rest_ask {
 static inline int rest_dial(struct apiserver *a)
 {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(apiserver_port(a)), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in to = {.sin_family = AF_INET,
+                             .sin_port = htons(apiserver_port(a)),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     if (fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof to) == 0)
         return fd;
     close(fd);
@@ -61,7 +65,8 @@ static inline int rest_start(struct apiserver *a, const struct rest_ask *q)
         return -1;
     struct buf b = buf_init(64 << 20);
     size_t n = q->body ? strlen(q->body) : 0;
-    buf_fmt(&b, "%s %s HTTP/1.1\r\nHost: test\r\nConnection: close\r\nContent-Length: %zu\r\n", q->method, q->path, n);
+    buf_fmt(&b, "%s %s HTTP/1.1\r\nHost: test\r\nConnection: close\r\nContent-Length: %zu\r\n",
+            q->method, q->path, n);
     buf_fmt(&b, "Accept: %s\r\n", q->accept ? q->accept : "application/json");
     if (q->type || q->body)
         buf_fmt(&b, "Content-Type: %s\r\n", q->type ? q->type : "application/json");
@@ -172,10 +177,14 @@ static inline struct rest rest_ask(struct apiserver *a, const struct rest_ask *q
     return r;
 }
 
-static inline struct rest rest(struct apiserver *a, const char *method, const char *path, const char *body)
+static inline struct rest rest(struct apiserver *a, const char *method, const char *path,
+                               const char *body)
 {
     bool patch = strcmp(method, "PATCH") == 0;
-    return rest_ask(a, &(struct rest_ask){.method = method, .path = path, .body = body, .type = patch ? "application/merge-patch+json" : NULL});
+    return rest_ask(a, &(struct rest_ask){.method = method,
+                                          .path = path,
+                                          .body = body,
+                                          .type = patch ? "application/merge-patch+json" : NULL});
 }
 
 static inline void rest_fini(struct rest *r)
@@ -193,7 +202,8 @@ static inline const cJSON *rest_at(const cJSON *v, const char *path)
     while (v && *path) {
         size_t n = strcspn(path, ".");
         snprintf(part, sizeof part, "%.*s", (int)n, path);
-        v = cJSON_IsArray(v) ? cJSON_GetArrayItem(v, (int)strtol(part, NULL, 10)) : cJSON_GetObjectItemCaseSensitive(v, part);
+        v = cJSON_IsArray(v) ? cJSON_GetArrayItem(v, (int)strtol(part, NULL, 10))
+                             : cJSON_GetObjectItemCaseSensitive(v, part);
         path += n + (path[n] == '.');
     }
     return v;
@@ -212,7 +222,8 @@ static inline double rest_number(const struct rest *r, const char *path)
 }
 
 /* One request whose answer's status is all that counts. */
-static inline int rest_status(struct apiserver *a, const char *method, const char *path, const char *body)
+static inline int rest_status(struct apiserver *a, const char *method, const char *path,
+                              const char *body)
 {
     struct rest r = rest(a, method, path, body);
     int status = r.status;
@@ -300,8 +311,8 @@ static inline const char *rest_watch_tell(struct rest_watch *w)
     if (!j)
         return "END";
     const cJSON *type = rest_at(j, "type"), *name = rest_at(j, "object.metadata.name");
-    snprintf(text, sizeof text, "%s%s%s", cJSON_IsString(type) ? type->valuestring : "?", cJSON_IsString(name) ? " " : "",
-             cJSON_IsString(name) ? name->valuestring : "");
+    snprintf(text, sizeof text, "%s%s%s", cJSON_IsString(type) ? type->valuestring : "?",
+             cJSON_IsString(name) ? " " : "", cJSON_IsString(name) ? name->valuestring : "");
     cJSON_Delete(j);
     return text;
 }

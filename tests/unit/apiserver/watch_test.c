@@ -1,4 +1,5 @@
-/* watch_test.c - lists and streams: pages stay consistent, streams miss nothing and tell nothing twice. */
+/* watch_test.c - lists and streams: pages stay consistent, streams miss nothing and tell nothing
+ * twice. */
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -18,7 +19,10 @@ static struct apiserver *start(const struct apiserver_opts *o)
 static void put_map(struct apiserver *a, const char *name, const char *label, int value)
 {
     struct buf b = buf_init(4096);
-    buf_fmt(&b, "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"%s\",\"labels\":{\"l\":\"%s\"}},\"data\":{\"v\":\"%d\"}}", name, label, value);
+    buf_fmt(&b,
+            "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"%s\","
+            "\"labels\":{\"l\":\"%s\"}},\"data\":{\"v\":\"%d\"}}",
+            name, label, value);
     apiserver_must_load(a, b.p);
     buf_fini(&b);
 }
@@ -31,7 +35,8 @@ TEST(a_stream_starts_with_what_is_there_or_after_the_version_given)
     put_map(a, "two", "x", 1);
     struct rest_watch all = rest_watch(a, MAPS "?watch=1");
     struct rest_watch zero = rest_watch(a, MAPS "?watch=true&resourceVersion=0");
-    struct rest_watch later = rest_watch(a, test_path(MAPS "?watch=1&resourceVersion=%llu", (unsigned long long)v));
+    struct rest_watch later =
+        rest_watch(a, test_path(MAPS "?watch=1&resourceVersion=%llu", (unsigned long long)v));
     assert_string_equal(rest_watch_tell(&all), "ADDED one");
     assert_string_equal(rest_watch_tell(&all), "ADDED two");
     assert_string_equal(rest_watch_tell(&zero), "ADDED one");
@@ -62,11 +67,13 @@ TEST(objects_enter_and_leave_a_selection_as_added_and_deleted)
     assert_string_equal(rest_watch_tell(&w), "MODIFIED m");
     cJSON *left = rest_watch_next(&w);
     assert_string_equal(rest_at(left, "type")->valuestring, "DELETED");
-    assert_string_equal(rest_at(left, "object.data.v")->valuestring, "3"); /* as it last matched ... */
+    assert_string_equal(rest_at(left, "object.data.v")->valuestring,
+                        "3"); /* as it last matched ... */
     char *now = apiserver_field(a, MAPS "/n", "metadata.resourceVersion");
     uint64_t n = strtoull(now, NULL, 10);
     mem_free(now);
-    assert_true(strtoull(rest_at(left, "object.metadata.resourceVersion")->valuestring, NULL, 10) == n - 2); /* ... under the version of the change */
+    assert_true(strtoull(rest_at(left, "object.metadata.resourceVersion")->valuestring, NULL, 10) ==
+                n - 2); /* ... under the version of the change */
     cJSON_Delete(left);
     assert_string_equal(rest_watch_tell(&w), "ADDED n");
     rest_watch_fini(&w);
@@ -79,11 +86,22 @@ TEST(selectors_of_all_forms_select)
         const char *query;
         size_t n;
     } row[] = {
-        {"labelSelector=l", 4}, {"labelSelector=!l", 1}, {"labelSelector=l=a", 2}, {"labelSelector=l==a", 2}, {"labelSelector=l!=a", 3},
-        {"labelSelector=l+in+(a,b)", 3}, {"labelSelector=l+notin+(a,b)", 2}, {"labelSelector=l+in+(a),l!=b", 2}, {"labelSelector=l=", 0},
-        {"labelSelector=none", 0}, {"fieldSelector=metadata.name=m1", 1}, {"fieldSelector=metadata.name!=m1", 4},
-        {"fieldSelector=metadata.namespace=default", 5}, {"fieldSelector=metadata.name=m1,metadata.namespace=x", 0},
-        {"fieldSelector=metadata.name=m1&labelSelector=l=b", 0}, {"fieldSelector=metadata.name==m1&labelSelector=l=a", 1},
+        {"labelSelector=l", 4},
+        {"labelSelector=!l", 1},
+        {"labelSelector=l=a", 2},
+        {"labelSelector=l==a", 2},
+        {"labelSelector=l!=a", 3},
+        {"labelSelector=l+in+(a,b)", 3},
+        {"labelSelector=l+notin+(a,b)", 2},
+        {"labelSelector=l+in+(a),l!=b", 2},
+        {"labelSelector=l=", 0},
+        {"labelSelector=none", 0},
+        {"fieldSelector=metadata.name=m1", 1},
+        {"fieldSelector=metadata.name!=m1", 4},
+        {"fieldSelector=metadata.namespace=default", 5},
+        {"fieldSelector=metadata.name=m1,metadata.namespace=x", 0},
+        {"fieldSelector=metadata.name=m1&labelSelector=l=b", 0},
+        {"fieldSelector=metadata.name==m1&labelSelector=l=a", 1},
     };
     struct apiserver *a = start(&(struct apiserver_opts){0});
     put_map(a, "m1", "a", 0);
@@ -133,8 +151,9 @@ TEST(versions_of_the_future_are_silence_and_bad_ones_500)
     struct rest r = rest(a, "GET", MAPS "?watch=1&resourceVersion=abc", NULL);
     assert_int_equal(r.status, 500);
     rest_fini(&r);
-    struct rest_watch w = rest_watch(a, test_path(MAPS "?watch=1&timeoutSeconds=1&allowWatchBookmarks=true&resourceVersion=%llu",
-                                                  (unsigned long long)apiserver_version(a) + 1000));
+    struct rest_watch w = rest_watch(
+        a, test_path(MAPS "?watch=1&timeoutSeconds=1&allowWatchBookmarks=true&resourceVersion=%llu",
+                     (unsigned long long)apiserver_version(a) + 1000));
     put_map(a, "m", "x", 1);
     assert_string_equal(rest_watch_tell(&w), "END");
     rest_watch_fini(&w);
@@ -148,11 +167,13 @@ TEST(a_stream_that_falls_behind_the_history_is_expired)
     uint64_t v = apiserver_version(a);
     for (int i = 0; i < 60; i++)
         put_map(a, "m", "x", i);
-    struct rest_watch w = rest_watch(a, test_path(MAPS "?watch=1&resourceVersion=%llu", (unsigned long long)v));
+    struct rest_watch w =
+        rest_watch(a, test_path(MAPS "?watch=1&resourceVersion=%llu", (unsigned long long)v));
     assert_string_equal(rest_watch_tell(&w), "ERROR");
     assert_string_equal(rest_watch_tell(&w), "END");
     rest_watch_fini(&w);
-    w = rest_watch(a, test_path(MAPS "?watch=1&resourceVersion=%llu", (unsigned long long)apiserver_version(a) - 40));
+    w = rest_watch(a, test_path(MAPS "?watch=1&resourceVersion=%llu",
+                                (unsigned long long)apiserver_version(a) - 40));
     assert_string_equal(rest_watch_tell(&w), "MODIFIED m");
     rest_watch_fini(&w);
     apiserver_free(a);
@@ -162,9 +183,14 @@ TEST(large_lists_come_gzipped_to_those_who_accept_it)
 {
     struct apiserver *a = start(&(struct apiserver_opts){0});
     apiserver_fill(a, 10, 200, 20);
-    struct rest zipped = rest_ask(a, &(struct rest_ask){.method = "GET", .path = "/api/v1/pods", .headers = "Accept-Encoding: gzip, deflate\r\n"});
+    struct rest zipped =
+        rest_ask(a, &(struct rest_ask){.method = "GET",
+                                       .path = "/api/v1/pods",
+                                       .headers = "Accept-Encoding: gzip, deflate\r\n"});
     struct rest plain = rest(a, "GET", "/api/v1/pods", NULL);
-    struct rest small = rest_ask(a, &(struct rest_ask){.method = "GET", .path = "/api/v1/pods?limit=3", .headers = "Accept-Encoding: gzip\r\n"});
+    struct rest small = rest_ask(a, &(struct rest_ask){.method = "GET",
+                                                       .path = "/api/v1/pods?limit=3",
+                                                       .headers = "Accept-Encoding: gzip\r\n"});
     assert_string_equal(zipped.encoding, "gzip");
     assert_string_equal(plain.encoding, "");
     assert_string_equal(small.encoding, "");
@@ -192,7 +218,8 @@ TEST(pages_show_the_state_of_the_first_while_all_changes)
     while (more) {
         struct rest page = rest(a, "GET", path, NULL);
         assert_int_equal(page.status, 200);
-        assert_string_equal(rest_text(&page, "metadata.resourceVersion"), rest_text(&whole, "metadata.resourceVersion"));
+        assert_string_equal(rest_text(&page, "metadata.resourceVersion"),
+                            rest_text(&whole, "metadata.resourceVersion"));
         for (const cJSON *x = rest_at(page.json, "items")->child; x; x = x->next)
             assert_true(cJSON_Compare(x, rest_at(whole.json, test_path("items.%d", at++)), true));
         const char *token = rest_text(&page, "metadata.continue");
@@ -210,7 +237,10 @@ TEST(pages_show_the_state_of_the_first_while_all_changes)
     }
     assert_int_equal(at, 60);
     /* The same as one list of that version. */
-    struct rest exact = rest(a, "GET", test_path(MAPS "?resourceVersionMatch=Exact&resourceVersion=%s", rest_text(&whole, "metadata.resourceVersion")), NULL);
+    struct rest exact = rest(a, "GET",
+                             test_path(MAPS "?resourceVersionMatch=Exact&resourceVersion=%s",
+                                       rest_text(&whole, "metadata.resourceVersion")),
+                             NULL);
     assert_true(cJSON_Compare(whole.json, exact.json, true));
     rest_fini(&exact);
     rest_fini(&whole);
@@ -259,7 +289,10 @@ static void *write_much(void *arg)
         uint32_t k = rng_below(&r, KEYS);
         char path[80], body[200];
         snprintf(path, sizeof path, MAPS "/k%u", k);
-        snprintf(body, sizeof body, "{\"metadata\":{\"name\":\"k%u\",\"labels\":{\"l\":\"%u\"}},\"data\":{\"v\":\"%d\"}}", k, rng_below(&r, 2), i);
+        snprintf(
+            body, sizeof body,
+            "{\"metadata\":{\"name\":\"k%u\",\"labels\":{\"l\":\"%u\"}},\"data\":{\"v\":\"%d\"}}",
+            k, rng_below(&r, 2), i);
         if (rng_below(&r, 4) == 0)
             apiserver_call(w->a, "DELETE", path, NULL, NULL, NULL);
         else if (apiserver_call(w->a, "PATCH", path, NULL, body, NULL) == 404)
@@ -278,11 +311,13 @@ static void run_cache(const char *selector)
         w[i] = (struct writer){a, test_seed() * 10 + (uint64_t)i, 300};
         assert_int_equal(pthread_create(&t[i], NULL, write_much, &w[i]), 0);
     }
-    struct rest_watch s = rest_watch(a, test_path(MAPS "?watch=1%s%s", *selector ? "&labelSelector=" : "", selector));
+    struct rest_watch s =
+        rest_watch(a, test_path(MAPS "?watch=1%s%s", *selector ? "&labelSelector=" : "", selector));
     for (int i = 0; i < 3; i++)
         pthread_join(t[i], NULL);
     /* One more that matches, to know when all has been told. */
-    apiserver_must_load(a, "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"z\",\"labels\":{\"l\":\"1\"}}}");
+    apiserver_must_load(a, "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":"
+                           "\"z\",\"labels\":{\"l\":\"1\"}}}");
     for (cJSON *j; (j = rest_watch_next(&s)) != NULL; cJSON_Delete(j)) {
         if (strcmp(rest_at(j, "object.metadata.name")->valuestring, "z") == 0) {
             cJSON_Delete(j);
@@ -290,14 +325,16 @@ static void run_cache(const char *selector)
         }
         cache_take(&c, j);
     }
-    struct rest list = rest(a, "GET", test_path(MAPS "%s%s", *selector ? "?labelSelector=" : "", selector), NULL);
+    struct rest list =
+        rest(a, "GET", test_path(MAPS "%s%s", *selector ? "?labelSelector=" : "", selector), NULL);
     int n = 0;
     for (const cJSON *x = rest_at(list.json, "items")->child; x; x = x->next) {
         if (strcmp(rest_at(x, "metadata.name")->valuestring, "z") == 0)
             continue;
         int k = key_of(x);
         assert_true(c.there[k]);
-        assert_true(c.version[k] == strtoull(rest_at(x, "metadata.resourceVersion")->valuestring, NULL, 10));
+        assert_true(c.version[k] ==
+                    strtoull(rest_at(x, "metadata.resourceVersion")->valuestring, NULL, 10));
         n++;
     }
     int cached = 0;
@@ -346,7 +383,8 @@ TEST(a_large_cluster_is_listed_whole_and_streamed_whole)
         assert_int_equal(r.status, 200);
         for (const cJSON *x = rest_at(r.json, "items")->child; x; x = x->next, n++)
             pending += rest_at(x, "spec.nodeName") == NULL;
-        snprintf(path, sizeof path, "/api/v1/pods?limit=500&continue=%s", rest_text(&r, "metadata.continue"));
+        snprintf(path, sizeof path, "/api/v1/pods?limit=500&continue=%s",
+                 rest_text(&r, "metadata.continue"));
         more = *rest_text(&r, "metadata.continue");
         rest_fini(&r);
     }
@@ -356,7 +394,9 @@ TEST(a_large_cluster_is_listed_whole_and_streamed_whole)
     assert_int_equal(apiserver_count(a, "/apis/apps/v1/deployments"), 150);
     assert_int_equal(apiserver_count(a, "/api/v1/pods?fieldSelector=spec.nodeName="), 150);
     assert_int_equal(apiserver_count(a, "/api/v1/pods?fieldSelector=status.phase=Running"), 2850);
-    struct rest_watch w = rest_watch(a, "/api/v1/pods?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true");
+    struct rest_watch w = rest_watch(a, "/api/v1/"
+                                        "pods?watch=1&sendInitialEvents=true&resourceVersionMatch="
+                                        "NotOlderThan&allowWatchBookmarks=true");
     for (n = 0; strncmp(rest_watch_tell(&w), "ADDED", 5) == 0;)
         n++;
     assert_int_equal(n, 3000);

@@ -1,4 +1,5 @@
-/* server_test.c - the HTTP server against raw sockets: caps, times, malformed requests, streams, TLS. */
+/* server_test.c - the HTTP server against raw sockets: caps, times, malformed requests, streams,
+ * TLS. */
 #include "net/server.h"
 
 #include <arpa/inet.h>
@@ -17,8 +18,8 @@
 
 struct app {
     atomic_int n_handled, n_freed;
-    atomic_bool end;         /* streams end cleanly */
-    atomic_int lines;        /* streams may have sent so many */
+    atomic_bool end;  /* streams end cleanly */
+    atomic_int lines; /* streams may have sent so many */
 };
 
 struct stream {
@@ -127,7 +128,8 @@ static struct server *start(struct app *app, const struct server_opts *change)
 static int dial(const struct server *s)
 {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(server_port(s)),
+    struct sockaddr_in a = {.sin_family = AF_INET,
+                            .sin_port = htons(server_port(s)),
                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     assert_true(fd >= 0);
     assert_int_equal(connect(fd, (struct sockaddr *)&a, sizeof a), 0);
@@ -146,7 +148,8 @@ static bool say(int fd, const char *bytes, size_t n)
     return true;
 }
 
-/* Reads until `stop` is in what came, the connection ends, or 10 s passed; returns what came (static). */
+/* Reads until `stop` is in what came, the connection ends, or 10 s passed; returns what came
+ * (static). */
 static const char *hear(int fd, const char *stop)
 {
     static char text[1 << 16];
@@ -223,7 +226,8 @@ TEST(targets_are_decoded_and_bad_ones_are_refused)
     struct app app = {0};
     struct server *s = start(&app, NULL);
     for (size_t i = 0; i < ARRAY_LEN(row); i++) {
-        const char *a = ask(s, test_path("GET %s HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", row[i].target));
+        const char *a = ask(
+            s, test_path("GET %s HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", row[i].target));
         assert_int_equal(status_of(a), row[i].want ? 200 : 400);
         if (row[i].want && !strstr(a, row[i].want))
             fail_msg("%s: no \"%s\" in %s", row[i].target, row[i].want, a);
@@ -235,7 +239,8 @@ TEST(headers_are_found_in_any_case_and_the_peer_is_named)
 {
     struct app app = {0};
     struct server *s = start(&app, NULL);
-    const char *a = ask(s, "GET / HTTP/1.1\r\nHost: h\r\nX-THING: v w\r\nConnection: close\r\n\r\n");
+    const char *a =
+        ask(s, "GET / HTTP/1.1\r\nHost: h\r\nX-THING: v w\r\nConnection: close\r\n\r\n");
     assert_non_null(strstr(a, "h=v w cn=-"));
     assert_non_null(strstr(a, "X-Peer: 127.0.0.1:"));
     assert_non_null(strstr(a, "Content-Type: application/json"));
@@ -246,8 +251,10 @@ TEST(a_status_of_zero_and_a_body_past_its_cap_are_500)
 {
     struct app app = {0};
     struct server *s = start(&app, NULL);
-    assert_int_equal(status_of(ask(s, "GET /zero HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")), 500);
-    assert_int_equal(status_of(ask(s, "GET /full HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")), 500);
+    assert_int_equal(
+        status_of(ask(s, "GET /zero HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")), 500);
+    assert_int_equal(
+        status_of(ask(s, "GET /full HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")), 500);
     server_stop(s);
 }
 
@@ -261,7 +268,8 @@ TEST(a_connection_serves_many_requests_also_pipelined)
         assert_true(say(fd, r, strlen(r)));
         assert_int_equal(status_of(hear(fd, "\r\n\r\nabc")), 200);
     }
-    const char *two = "GET /one HTTP/1.1\r\nHost: h\r\n\r\nGET /two HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
+    const char *two = "GET /one HTTP/1.1\r\nHost: h\r\n\r\nGET /two HTTP/1.1\r\nHost: "
+                      "h\r\nConnection: close\r\n\r\n";
     assert_true(say(fd, two, strlen(two)));
     const char *a = hear(fd, NULL);
     assert_non_null(strstr(a, "GET /one"));
@@ -282,16 +290,20 @@ TEST(a_body_up_to_the_cap_arrives_and_one_byte_more_is_413)
     char body[1002], request[2048];
     memset(body, 'b', sizeof body);
     for (int n = 999; n <= 1001; n++) {
-        int len = snprintf(request, sizeof request,
-                           "POST /echo HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%.*s", n, n, body);
+        int len = snprintf(
+            request, sizeof request,
+            "POST /echo HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%.*s",
+            n, n, body);
         assert_true(len > 0 && (size_t)len < sizeof request);
         const char *a = ask(s, request);
         assert_int_equal(status_of(a), n <= 1000 ? 200 : 413);
     }
     /* Chunked: the length is known only when it is too late. */
-    int len = snprintf(request, sizeof request,
-                       "POST /echo HTTP/1.1\r\nHost: h\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
-                       "3e8\r\n%.1000s\r\n1\r\nb\r\n0\r\n\r\n", body);
+    int len = snprintf(
+        request, sizeof request,
+        "POST /echo HTTP/1.1\r\nHost: h\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
+        "3e8\r\n%.1000s\r\n1\r\nb\r\n0\r\n\r\n",
+        body);
     assert_true(len > 0 && (size_t)len < sizeof request);
     assert_int_equal(status_of(ask(s, request)), 413);
     assert_int_equal(atomic_load(&app.n_handled), 2);
@@ -305,8 +317,13 @@ TEST(a_client_that_waits_for_leave_or_announces_a_gigabyte_gets_413_at_once)
     o.body_cap = 1000;
     struct app app = {0};
     struct server *s = start(&app, &o);
-    assert_int_equal(status_of(ask(s, "PUT / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 5000\r\n\r\n")), 413);
-    assert_int_equal(status_of(ask(s, "PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000000\r\n\r\n")), 413);
+    assert_int_equal(
+        status_of(ask(
+            s,
+            "PUT / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 5000\r\n\r\n")),
+        413);
+    assert_int_equal(
+        status_of(ask(s, "PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000000\r\n\r\n")), 413);
     assert_int_equal(atomic_load(&app.n_handled), 0);
     server_stop(s);
 }
@@ -322,7 +339,8 @@ TEST(a_head_over_the_cap_is_431)
     for (size_t i = 0; i < ARRAY_LEN(size); i++) {
         int n = snprintf(request, sizeof request, "GET / HTTP/1.1\r\nHost: h\r\nX-Long: ");
         memset(request + n, 'l', size[i]);
-        snprintf(request + (size_t)n + size[i], sizeof request - (size_t)n - size[i], "\r\nConnection: close\r\n\r\n");
+        snprintf(request + (size_t)n + size[i], sizeof request - (size_t)n - size[i],
+                 "\r\nConnection: close\r\n\r\n");
         int fd = dial(s);
         say(fd, request, strlen(request));
         const char *a = hear(fd, NULL);
@@ -333,7 +351,8 @@ TEST(a_head_over_the_cap_is_431)
     }
     int n = snprintf(request, sizeof request, "GET /");
     memset(request + n, 'u', 6000);
-    snprintf(request + n + 6000, sizeof request - 7000, " HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+    snprintf(request + n + 6000, sizeof request - 7000,
+             " HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
     assert_int_equal(status_of(ask(s, request)), 431);
     assert_int_equal(atomic_load(&app.n_handled), 0);
     assert_alive(s);
@@ -406,7 +425,8 @@ TEST(a_client_that_dribbles_is_cut_although_it_is_never_silent)
     struct app app = {0};
     struct server *s = start(&app, &o);
     assert_true(dribble(s, "GET / HTTP/1.1\r\nX: ", 5 * US_PER_S));
-    assert_true(dribble(s, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\n", 10 * US_PER_S));
+    assert_true(
+        dribble(s, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\n", 10 * US_PER_S));
     assert_int_equal(atomic_load(&app.n_handled), 0);
     server_stop(s);
 }
@@ -612,8 +632,12 @@ TEST(stopping_ends_streams_delayed_and_half_sent_requests)
 {
     struct app app = {0};
     struct server *s = start(&app, NULL);
-    static const char *const r[] = {"GET /settle HTTP/1.1\r\nHost: h\r\n\r\n", "GET /stream HTTP/1.1\r\nHost: h\r\n\r\n", "GET /late HTTP/1.1\r\nHost: h\r\n\r\n",
-                                    "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\n", "GET", ""};
+    static const char *const r[] = {"GET /settle HTTP/1.1\r\nHost: h\r\n\r\n",
+                                    "GET /stream HTTP/1.1\r\nHost: h\r\n\r\n",
+                                    "GET /late HTTP/1.1\r\nHost: h\r\n\r\n",
+                                    "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\n",
+                                    "GET",
+                                    ""};
     int fd[ARRAY_LEN(r)];
     for (size_t i = 0; i < ARRAY_LEN(r); i++) {
         fd[i] = dial(s);
@@ -644,9 +668,11 @@ static void *load_run(void *arg)
     struct load *l = arg;
     for (int k = 0; k < 20; k++) {
         int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(server_port(l->s)),
+        struct sockaddr_in a = {.sin_family = AF_INET,
+                                .sin_port = htons(server_port(l->s)),
                                 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-        const char *r = "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi";
+        const char *r =
+            "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi";
         char text[1024] = "";
         size_t n = 0;
         if (connect(fd, (struct sockaddr *)&a, sizeof a) == 0 && say(fd, r, strlen(r))) {
@@ -721,7 +747,8 @@ TEST(options_that_make_no_sense_and_ports_in_use_are_errors)
     assert_err(server_start(&o, &other, &e), ERR_IO, &e, "listen on 127.0.0.1 port");
     o.port = 0;
     o.address = "localhost";
-    assert_err(server_start(&o, &other, &e), ERR_INVAL, &e, "localhost is not an IPv4 or IPv6 address");
+    assert_err(server_start(&o, &other, &e), ERR_INVAL, &e,
+               "localhost is not an IPv4 or IPv6 address");
     o.address = NULL;
     o.cert_file = "/nowhere.pem";
     assert_err(server_start(&o, &other, &e), ERR_INVAL, &e, "needs its key");
@@ -769,7 +796,8 @@ TEST(it_listens_on_ipv6_loopback_too)
     if (server_start(&o, &s, &e) != ERR_OK)
         skip(); /* no IPv6 on this machine */
     int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct sockaddr_in6 a = {.sin6_family = AF_INET6, .sin6_port = htons(server_port(s)), .sin6_addr = in6addr_loopback};
+    struct sockaddr_in6 a = {
+        .sin6_family = AF_INET6, .sin6_port = htons(server_port(s)), .sin6_addr = in6addr_loopback};
     assert_int_equal(connect(fd, (struct sockaddr *)&a, sizeof a), 0);
     const char *r = "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
     say(fd, r, strlen(r));

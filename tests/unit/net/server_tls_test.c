@@ -1,4 +1,5 @@
-/* server_tls_test.c - HTTPS: certificates made by openssl, a GnuTLS client, rotation, client certificates. */
+/* server_tls_test.c - HTTPS: certificates made by openssl, a GnuTLS client, rotation, client
+ * certificates. */
 #include "net/server.h"
 
 #include <arpa/inet.h>
@@ -30,23 +31,29 @@ static void run(const char *command)
 /* A CA `name`.pem/.key in dir. */
 static void make_ca(const char *dir, const char *name)
 {
-    run(test_path("cd %s && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=%s "
-                  "-keyout %s.key -out %s.pem 2>/dev/null", dir, name, name, name));
+    run(test_path("cd %s && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes "
+                  "-days 2 -subj /CN=%s "
+                  "-keyout %s.key -out %s.pem 2>/dev/null",
+                  dir, name, name, name));
 }
 
 /* A certificate `name` signed by `ca`; `use` is serverAuth or clientAuth. */
 static void make_cert(const char *dir, const char *ca, const char *name, const char *use, int days)
 {
-    run(test_path("cd %s && openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=%s "
-                  "-keyout %s.key -out %s.csr 2>/dev/null && "
-                  "printf 'extendedKeyUsage=%s\\nsubjectAltName=IP:127.0.0.1' > %s.ext && "
-                  "openssl x509 -req -in %s.csr -CA %s.pem -CAkey %s.key -CAcreateserial -days %d -extfile %s.ext "
-                  "-out %s.pem 2>/dev/null", dir, name, name, name, use, name, name, ca, ca, days, name, name));
+    run(test_path(
+        "cd %s && openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=%s "
+        "-keyout %s.key -out %s.csr 2>/dev/null && "
+        "printf 'extendedKeyUsage=%s\\nsubjectAltName=IP:127.0.0.1' > %s.ext && "
+        "openssl x509 -req -in %s.csr -CA %s.pem -CAkey %s.key -CAcreateserial -days %d -extfile "
+        "%s.ext "
+        "-out %s.pem 2>/dev/null",
+        dir, name, name, name, use, name, name, ca, ca, days, name, name));
 }
 
-/* One request over TLS; "" when the handshake or the answer failed.  `server_cn` gets the name on the server's
- * certificate. */
-static const char *ask_tls(const struct server *s, const char *cert, const char *key, char *server_cn, size_t n_cn)
+/* One request over TLS; "" when the handshake or the answer failed.  `server_cn` gets the name on
+ * the server's certificate. */
+static const char *ask_tls(const struct server *s, const char *cert, const char *key,
+                           char *server_cn, size_t n_cn)
 {
     static char text[4096];
     size_t n = 0;
@@ -55,12 +62,14 @@ static const char *ask_tls(const struct server *s, const char *cert, const char 
     gnutls_session_t tls;
     assert_int_equal(gnutls_certificate_allocate_credentials(&cred), 0);
     if (cert)
-        assert_int_equal(gnutls_certificate_set_x509_key_file(cred, cert, key, GNUTLS_X509_FMT_PEM), 0);
+        assert_int_equal(gnutls_certificate_set_x509_key_file(cred, cert, key, GNUTLS_X509_FMT_PEM),
+                         0);
     assert_int_equal(gnutls_init(&tls, GNUTLS_CLIENT), 0);
     gnutls_set_default_priority(tls);
     gnutls_credentials_set(tls, GNUTLS_CRD_CERTIFICATE, cred);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(server_port(s)),
+    struct sockaddr_in a = {.sin_family = AF_INET,
+                            .sin_port = htons(server_port(s)),
                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     assert_int_equal(connect(fd, (struct sockaddr *)&a, sizeof a), 0);
     gnutls_transport_set_int(tls, fd);
@@ -81,8 +90,8 @@ static const char *ask_tls(const struct server *s, const char *cert, const char 
         const char *r = "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
         if (gnutls_record_send(tls, r, strlen(r)) > 0) {
             ssize_t got;
-            while ((got = gnutls_record_recv(tls, text + n, sizeof text - 1 - n)) > 0 || got == GNUTLS_E_AGAIN ||
-                   got == GNUTLS_E_INTERRUPTED) {
+            while ((got = gnutls_record_recv(tls, text + n, sizeof text - 1 - n)) > 0 ||
+                   got == GNUTLS_E_AGAIN || got == GNUTLS_E_INTERRUPTED) {
                 n += got > 0 ? (size_t)got : 0;
                 text[n] = '\0';
             }
@@ -160,7 +169,8 @@ TEST(client_certificates_name_the_client_and_bad_ones_end_the_handshake)
             const char *want = required ? row[i].required : row[i].optional;
             const char *got = ask_tls(s, cert, key, NULL, 0);
             if (*want ? !strstr(got, want) : *got != '\0')
-                fail_msg("%s, required %d: wanted \"%s\", got \"%s\"", row[i].who ? row[i].who : "nobody", required, want, got);
+                fail_msg("%s, required %d: wanted \"%s\", got \"%s\"",
+                         row[i].who ? row[i].who : "nobody", required, want, got);
         }
         server_stop(s);
     }
@@ -220,7 +230,8 @@ TEST(a_client_that_never_shakes_hands_is_cut)
     struct err e;
     assert_ok(server_start(&o, &s, &e), &e);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(server_port(s)),
+    struct sockaddr_in a = {.sin_family = AF_INET,
+                            .sin_port = htons(server_port(s)),
                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     assert_int_equal(connect(fd, (struct sockaddr *)&a, sizeof a), 0);
     struct timeval t = {.tv_sec = 10};
