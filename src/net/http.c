@@ -26,6 +26,7 @@ struct request {
     http_id id;
     struct http_client *client;
     CURL *easy;                   /* NULL once off the multi handle */
+    struct http_body body;
     struct curl_slist *headers;
     struct http_reply reply;
     struct http_headers seen;
@@ -150,6 +151,7 @@ static void request_free(struct request *r)
     r->client->n_running--;
     http_reply_fini(&r->reply);
     buf_fini(&r->pending);
+    mem_free(r->body.p);
     mem_free(r->what);
     mem_free(r);
 }
@@ -339,7 +341,7 @@ enum err_code http_start(struct http_client *c, struct http_server *s, const str
         return err_set(e, ERR_INVAL, "a request without a path");
     struct request *r = request_new(c, s, q);
     r->easy = c->n_idle ? c->idle[--c->n_idle] : curl_easy_init();
-    enum err_code rc = r->easy ? http_setup(r->easy, s, q, &r->headers, e)
+    enum err_code rc = r->easy ? http_setup(r->easy, s, q, &r->body, &r->headers, e)
                                : err_set(e, ERR_NOMEM, "%s: out of memory", r->what);
     if (!rc) {
         set_callbacks(r);

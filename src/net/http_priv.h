@@ -49,9 +49,15 @@ int64_t http_headers_retry_us(const struct http_headers *h, int64_t wall_us);
 /* Token up to date?  Errors: ERR_IO, ERR_PARSE for a token that is not one line of printable text. */
 NODISCARD enum err_code http_server_token(struct http_server *s, struct err *e);
 
-/* All options but callbacks.  *headers is the list the handle refers to; free it after the handle. */
+/* What is being sent: a copy, and how far it got. */
+struct http_body {
+    char *p;
+    size_t n, at;
+};
+
+/* All options but callbacks.  body outlives the transfer; empty it with mem_free(body->p).  *headers is the list the handle refers to; free it after the handle. */
 NODISCARD enum err_code http_setup(CURL *easy, struct http_server *s, const struct http_request *r,
-                                   struct curl_slist **headers, struct err *e);
+                                   struct http_body *body, struct curl_slist **headers, struct err *e);
 const char *http_method_name(enum http_method m);
 
 #endif

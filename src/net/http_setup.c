@@ -257,16 +257,38 @@ static void set_connection(struct setter *s, const struct http_server_opts *o)
     SET(s, CURLOPT_HTTP_TRANSFER_DECODING, 1L);
 }
 
-static void set_method(struct setter *s, const struct http_request *r)
+static size_t read_body(char *to, size_t size, size_t count, void *ctx)
+{
+    struct http_body *b = ctx;
+    size_t n = size * count, left = b->n - b->at;
+    n = n < left ? n : left;
+    memcpy(to, b->p + b->at, n);
+    b->at += n;
+    return n;
+}
+
+/* The body is read through a callback that cannot be rewound.  libcurl sends a request again by itself when a kept
+ * connection turns out to be closed, and cannot know whether the server had done the work: what writes is sent once,
+ * and the caller decides. */
+static void set_body(struct setter *s, const struct http_request *r, struct http_body *b)
+{
+    *b = (struct http_body){.p = mem_zero(r->n_body + 1, 1), .n = r->n_body};
+    if (r->n_body)
+        memcpy(b->p, r->body, r->n_body);
+    SET(s, CURLOPT_POST, 1L);
+    SET(s, CURLOPT_POSTFIELDS, NULL);
+    SET(s, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)r->n_body);
+    SET(s, CURLOPT_READFUNCTION, read_body);
+    SET(s, CURLOPT_READDATA, b);
+}
+
+static void set_method(struct setter *s, const struct http_request *r, struct http_body *b)
 {
     bool body = r->n_body > 0 || r->method == HTTP_POST || r->method == HTTP_PUT || r->method == HTTP_PATCH;
-    if (body) {
-        SET(s, CURLOPT_POST, 1L);
-        SET(s, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)r->n_body);
-        SET(s, CURLOPT_COPYPOSTFIELDS, r->body ? r->body : "");
-    } else {
+    if (body)
+        set_body(s, r, b);
+    else
         SET(s, CURLOPT_HTTPGET, 1L);
-    }
     if (r->method != HTTP_GET && r->method != HTTP_POST)
         SET(s, CURLOPT_CUSTOMREQUEST, http_method_name(r->method));
 }
@@ -310,7 +332,7 @@ static void set_headers(struct setter *s, const struct http_server *srv, const s
 }
 
 enum err_code http_setup(CURL *easy, struct http_server *srv, const struct http_request *r,
-                         struct curl_slist **headers, struct err *e)
+                         struct http_body *body, struct curl_slist **headers, struct err *e)
 {
     struct setter s = {.easy = easy};
     enum err_code rc = http_server_token(srv, e);
@@ -335,7 +357,7 @@ enum err_code http_setup(CURL *easy, struct http_server *srv, const struct http_
     if (srv->connect_to)
         SET(&s, CURLOPT_CONNECT_TO, srv->connect_to);
     set_tls(&s, &srv->o);
-    set_method(&s, r);
+    set_method(&s, r, body);
     set_headers(&s, srv, r, headers);
     if (s.rc)
         return err_set(e, s.rc == CURLE_OUT_OF_MEMORY ? ERR_NOMEM : ERR_INVAL, "%s %s: %s",
