@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "base/num.h"
 #include "daemon/daemon_priv.h"
 #include "daemon/safety.h"
 #include "execute/event_text.h"
@@ -242,6 +243,13 @@ static void take_freeze(struct daemon *d, const struct status_freeze *f)
     (void)freeze_set_cluster(d->freeze, &w);
 }
 
+/* No wait of the guard lies further ahead. */
+static int64_t longest_us(const struct guard_options *g)
+{
+    int64_t cool_us = (int64_t)(g->uncertain_factor * (double)max_i64(g->cooldown_in_us, g->cooldown_out_us));
+    return max_i64(cool_us, max_i64(g->watch_us, 2 * g->breaker_us));
+}
+
 static void take_over(struct daemon *d, struct live *l, const struct target_status *s)
 {
     struct target_policy *p = target_acting(&l->target);
@@ -250,8 +258,13 @@ static void take_over(struct daemon *d, struct live *l, const struct target_stat
         startup_restore(&l->startup, s->startup.seconds, s->startup.n);
     if (!p->ready)
         return; /* again when it is configured */
-    if (first || safety_is_newer(&s->safety, &p->state.guard))
-        safety_to_guard(&p->cfg, &s->safety, d->now_us, &p->state.guard);
+    struct safety_status safety = s->safety;
+    int moved = safety_clamp(&safety, d->now_us, longest_us(&d->config.c.guard));
+    if (moved && first)
+        log_write(d->log, LOG_WARN, "act", "safety lay in the future", "target=%s/%s times=%d", l->target.id.namespace_,
+                  l->name, moved);
+    if (first || safety_is_newer(&safety, &p->state.guard))
+        safety_to_guard(&p->cfg, &safety, d->now_us, &p->state.guard);
     if (first) {
         l->status = *s;
         if (d->stored)
@@ -282,6 +295,11 @@ static void look(struct daemon *d, struct live *l)
         return;
     }
     l->status_error = (struct err){0};
+    if (kube_as_raw(o)->generation != l->forgiven_generation) { /* somebody looked at it */
+        if (l->forgiven_generation)
+            reversal_forgive(&l->status.safety);
+        l->forgiven_generation = kube_as_raw(o)->generation;
+    }
     executor_seen(l->executor, o->version, &s);
     take_freeze(d, &s.freeze);
     take_over(d, l, &s);

@@ -65,6 +65,7 @@ struct live {
     /* state in the cluster */
     struct target_status status;     /* as it is to be shown */
     char seen_status[64];            /* version of the CapacityTarget whose status was read last */
+    int64_t forgiven_generation;     /* of the spec that reversals of our sizes were last forgiven for */
     bool adopted;                    /* its safety state was taken over in this epoch */
     struct err status_error;         /* it could not be read */
     struct executor *executor;       /* LIVE_SPEC, once its kind is known */

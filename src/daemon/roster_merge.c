@@ -87,8 +87,10 @@ static void read_workload(const struct kube_raw *raw, const struct live *l, stru
     (void)snprintf(what, sizeof what, "%.60s %.200s/%.200s", l->target.id.kind, raw->meta.ns, raw->meta.name);
     profile_read_labels(&x->workload, PROFILE_WORKLOAD, what, raw->labels, raw->n_labels, raw->annotations,
                         raw->n_annotations, &x->faults);
-    if (kube_raw_json(raw, &doc, &e))
+    if (kube_raw_json(raw, &doc, &e)) {
+        profile_fault(&x->faults, "%s: %s", what, e.msg);
         return;
+    }
     profile_read_template(&x->template, what, json_find(json_find(json_root(doc), "spec"), "template"), &x->faults);
     json_free(doc);
 }
@@ -100,9 +102,13 @@ static void read_spec(const struct roster *r, const struct live *l, struct layer
     struct profile_id id = {0};
     struct err e;
     char what[512];
-    if (!o || kube_raw_json(kube_as_raw(o), &doc, &e))
+    if (!o)
         return;
     (void)snprintf(what, sizeof what, "CapacityTarget %.200s/%.200s", o->ns, o->name);
+    if (kube_raw_json(kube_as_raw(o), &doc, &e)) {
+        profile_fault(&x->faults, "%s: %s", what, e.msg);
+        return;
+    }
     profile_read_spec(&x->spec, what, json_find(json_root(doc), "spec"), &id, &x->faults);
     json_free(doc);
 }
@@ -170,13 +176,37 @@ static const struct kube_raw *workload_of(const struct roster *r, const struct l
     return o ? kube_as_raw(o) : NULL;
 }
 
+static void hash_labels(struct hash *h, const struct kube_label *labels, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        hash_str(h, labels[i].key);
+        hash_str(h, labels[i].value);
+    }
+}
+
+/* What people wrote of a workload.  Its status changes with every pod and says nothing about what it is. */
+static void hash_workload(struct hash *h, const struct kube_raw *w)
+{
+    if (w->generation < 0) {
+        hash_str(h, w->meta.version);
+        return;
+    }
+    hash_str(h, w->meta.uid);
+    hash_i64(h, w->generation);
+    hash_labels(h, w->labels, w->n_labels);
+    hash_labels(h, w->annotations, w->n_annotations);
+}
+
 /* Of everything a profile is merged from. */
 static uint64_t sources_hash(const struct live *l, const struct kube_raw *workload)
 {
     struct hash h = hash_init(1);
     double start_s = startup_quantile_s(&l->startup, 0.5);
-    hash_str(&h, l->version);
-    hash_str(&h, workload ? workload->meta.version : "");
+    if (l->generation < 0)
+        hash_str(&h, l->version);
+    hash_i64(&h, l->generation); /* of a CapacityTarget only its spec is read */
+    if (workload)
+        hash_workload(&h, workload);
     hash_u64(&h, l->has_history);
     /* in steps of a quarter, so that measuring does not reconfigure all the time */
     hash_i64(&h, start_s > 0 ? (int64_t)floor(log(start_s) * 4) : -1);
