@@ -208,6 +208,8 @@ static bool catch_row(void *ctx, const struct store_decision *d, const struct st
     assert_ok(record_rng(d, &c->rng, &c->drew, &e), &e);
     const struct store_blob *const blob[] = {&d->view, &d->obs, &d->choice, &d->chain};
     c->d = *d;
+    c->d.policy = c->record.policy; /* the row's text goes with the row */
+    c->d.rule = c->record.rule;
     struct store_blob *const mine[] = {&c->d.view, &c->d.obs, &c->d.choice, &c->d.chain};
     for (int i = 0; i < 4; i++) {
         assert_true(blob[i]->n <= sizeof c->bytes[i]);
