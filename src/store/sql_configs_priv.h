@@ -2,6 +2,8 @@
 #ifndef STORE_SQL_CONFIGS_PRIV_H
 #define STORE_SQL_CONFIGS_PRIV_H
 
+#include "store/store.h" /* the rows these columns are read into */
+
 #define SQL_CONFIGS_CREATE                                                                         \
     "CREATE TABLE configs ("                                                                       \
     " id INTEGER PRIMARY KEY,"                                                                     \

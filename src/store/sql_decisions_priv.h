@@ -5,6 +5,8 @@
 #ifndef STORE_SQL_DECISIONS_PRIV_H
 #define STORE_SQL_DECISIONS_PRIV_H
 
+#include "store/store.h" /* the rows these columns are read into */
+
 #define SQL_DECISIONS_CREATE                                                                       \
     "CREATE TABLE decisions ("                                                                     \
     " id INTEGER PRIMARY KEY AUTOINCREMENT,"                                                       \

@@ -2,6 +2,8 @@
 #ifndef STORE_SQL_FORECASTS_PRIV_H
 #define STORE_SQL_FORECASTS_PRIV_H
 
+#include "store/store.h" /* the rows these columns are read into */
+
 #define SQL_FORECASTS_CREATE                                                                       \
     "CREATE TABLE forecasts ("                                                                     \
     " target_id INTEGER NOT NULL, made_us INTEGER NOT NULL,"                                       \

@@ -2,6 +2,8 @@
 #ifndef STORE_SQL_NOTES_PRIV_H
 #define STORE_SQL_NOTES_PRIV_H
 
+#include "store/store.h" /* the rows these columns are read into */
+
 #define SQL_NOTES_CREATE                                                                           \
     "CREATE TABLE notes ("                                                                         \
     " id INTEGER PRIMARY KEY AUTOINCREMENT, time_us INTEGER NOT NULL, kind TEXT NOT NULL,"         \

@@ -4,6 +4,8 @@
 #ifndef STORE_SQL_SAMPLES_PRIV_H
 #define STORE_SQL_SAMPLES_PRIV_H
 
+#include "store/store.h" /* the rows these columns are read into */
+
 #define SQL_SAMPLES_CREATE                                                                         \
     "CREATE TABLE samples ("                                                                       \
     " target_id INTEGER NOT NULL, time_us INTEGER NOT NULL,"                                       \

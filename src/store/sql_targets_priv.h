@@ -2,6 +2,8 @@
 #ifndef STORE_SQL_TARGETS_PRIV_H
 #define STORE_SQL_TARGETS_PRIV_H
 
+#include "store/store.h" /* the rows these columns are read into */
+
 #define SQL_TARGETS_CREATE                                                                         \
     "CREATE TABLE targets ("                                                                       \
     " id INTEGER PRIMARY KEY,"                                                                     \
