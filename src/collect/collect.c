@@ -260,9 +260,9 @@ static int jobs_of(const struct collect *c, enum job_kind kind)
     case JOB_ALL:
         return c->queries.n;
     case JOB_TARGET:
-        return c->queries.n * c->o.max_targets;
+        return c->queries.n * c->end;
     case JOB_OWN:
-        return FIELD_COUNT * c->o.max_targets;
+        return FIELD_COUNT * c->end;
     default:
         return 0;
     }
@@ -274,8 +274,8 @@ static struct job job_at(const struct collect *c, enum job_kind kind, int at)
     if (kind == JOB_ALL) {
         j.query = at;
     } else if (kind == JOB_TARGET) {
-        j.query = at / c->o.max_targets;
-        j.target = at % c->o.max_targets;
+        j.query = at / c->end;
+        j.target = at % c->end;
     } else if (kind == JOB_OWN) {
         j.target = at / FIELD_COUNT;
         j.field = (enum field)(at % FIELD_COUNT);
@@ -588,6 +588,8 @@ void collect_start_round(struct collect *c, int64_t now_us)
     look_for_jump(c, now_us);
     if (c->table_dirty)
         spread_table(c);
+    for (c->end = c->o.max_targets; c->end > 0 && !c->slot[c->end - 1].used;)
+        c->end--;
     for (int f = 0; f < FIELD_COUNT; f++)
         begin_health(&c->health[f]);
     spread_begin(c);

@@ -76,6 +76,7 @@ struct collect {
     int need;                 /* records that make a window */
     int ring;                 /* records kept */
     struct slot *slot;        /* [max_targets] */
+    int end;                  /* places from here on are empty; of this round */
     int32_t *table;           /* [table_size] slots by namespace and name, -1 empty */
     size_t table_size;
     struct buf namespaces;    /* regular expression; empty: all */
