@@ -22,6 +22,7 @@ enum { ANSWER_BYTES = 1 << 20, HOST_BYTES = 256 };
 struct access {
     char url[CONTROL_URL]; /* one replica, when none is named */
     const char *token_file, *ca_file;
+    char token_path[TOKEN_PATH]; /* of the configuration */
     char *ca_beside;       /* owner of ca_file when it was found */
     char host[HOST_BYTES]; /* of --all-replicas: the name in their certificates */
 };
@@ -52,7 +53,8 @@ static void from_config(struct control *k)
         host = "::1";
     (void)snprintf(a->url, sizeof a->url, strchr(host, ':') ? "%s://[%s]:%lld" : "%s://%s:%lld",
                    s->cert_file ? "https" : "http", host, (long long)s->port);
-    a->token_file = s->token_file;
+    if (run_config_token_file(&k->config, a->token_path) && (s->token_file || file_exists(a->token_path)))
+        a->token_file = a->token_path;
     if (!s->cert_file)
         return;
     a->ca_beside = file_beside(s->cert_file, "ca.crt"); /* where a Secret of type tls has it */

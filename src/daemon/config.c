@@ -54,7 +54,7 @@ static const struct opt_row serve_rows[] = {
     OPT_STRING(struct run_serve, cert_file, "cert_file", NULL, "PEM; TLS when given"),
     OPT_STRING(struct run_serve, key_file, "key_file", NULL, "PEM"),
     OPT_STRING(struct run_serve, token_file, "token_file", NULL,
-               "bearer token that people present; without it nothing but probes is answered"),
+               "bearer token that people present; else state_dir/token, made at the first start"),
     OPT_STRING(struct run_serve, client_ca_file, "client_ca_file", NULL, "PEM; client certificates are verified with it"),
     OPT_STRINGS(struct run_serve, client_names, "client_names", NULL,
                 "common names of client certificates that are let in like the token"),
@@ -246,6 +246,13 @@ const struct opt_table run_config_table = {
     .size = sizeof(struct run_config),
     .check = check,
 };
+
+bool run_config_token_file(const struct run_config *c, char out[TOKEN_PATH])
+{
+    int n = c->serve.token_file ? snprintf(out, TOKEN_PATH, "%s", c->serve.token_file)
+                                : snprintf(out, TOKEN_PATH, "%s/token", c->state_dir);
+    return n < TOKEN_PATH;
+}
 
 enum err_code run_config_load(struct run_config *c, const char *path, char *const *sets, size_t n_sets,
                               struct opt_sources *src, struct err *e)

@@ -110,6 +110,9 @@ extern const struct opt_table run_config_table;
 NODISCARD enum err_code run_config_load(struct run_config *c, const char *path, char *const *sets, size_t n_sets,
                                         struct opt_sources *src, struct err *e);
 void run_config_fini(struct run_config *c);
+/* Where the token for people is: serve.token_file, else state_dir/token, which the daemon makes.  False: too long. */
+enum { TOKEN_PATH = 4096 };
+bool run_config_token_file(const struct run_config *c, char out[TOKEN_PATH]);
 /* ERR_MISMATCH naming the first row that differs and is not reloadable. */
 NODISCARD enum err_code run_config_check_reload(const struct run_config *now, const struct run_config *next,
                                                 struct err *e);

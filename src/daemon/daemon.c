@@ -153,6 +153,7 @@ void daemon_turn(struct daemon *d, int64_t wait_us)
     follow(d);
     take_past(d);
     daemon_commands(d);
+    daemon_trust(d);
     collect(d);
     decide(d);
 }

@@ -124,6 +124,12 @@ void daemon_overrides(struct daemon *d)
     }
 }
 
+void daemon_overrides_stop(struct daemon *d)
+{
+    for (size_t i = 0; d->roster && i < roster_count(d->roster); i++)
+        daemon_override_drop(d, roster_at(d->roster, i), COMMAND_STOPPING, "the daemon is stopping");
+}
+
 static const char *obstacle(const struct live *l)
 {
     return !l->executor          ? "its workload cannot be sized: see the target's condition Active"

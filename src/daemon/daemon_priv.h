@@ -95,6 +95,10 @@ struct daemon {
     struct shared *shared;
     struct metrics *metrics;
     struct serve *serve;
+    struct daemon_trust {
+        int64_t next_us; /* mono */
+        bool asking, known;
+    } trust;              /* who the API server is (daemon_trust.c) */
     struct lead *lead;            /* NULL: observe, or no lease wanted */
     bool leading;                 /* at the last turn */
     uint64_t epoch;               /* of the leadership whose state was adopted */
@@ -117,6 +121,9 @@ bool daemon_acts_in(const struct daemon *d); /* the stage may write at all */
 
 /* daemon_learn.c: what the past of a target is good for. */
 void daemon_learn(struct daemon *d, struct live *l, const struct past_answer *a);
+
+/* daemon_trust.c: every turn. */
+void daemon_trust(struct daemon *d);
 
 /* daemon_reload.c: a changed file or SIGHUP. */
 void daemon_look_for_config(struct daemon *d);
@@ -154,6 +161,7 @@ void daemon_note(struct daemon *d, enum store_note_kind kind, const struct live 
 struct override_wait;
 void daemon_override(struct daemon *d, struct live *l, const struct command *c); /* answers it, now or later */
 void daemon_overrides(struct daemon *d);                                         /* every turn */
+void daemon_overrides_stop(struct daemon *d);                                    /* answers those that wait */
 void daemon_override_written(struct daemon *d, struct live *l, const struct act_result *r); /* a publish ended */
 void daemon_override_drop(struct daemon *d, struct live *l, enum command_result result, const char *why);
 /* What holds for the target now: the status, else its owner's spec; units -1: nothing. */

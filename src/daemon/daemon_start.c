@@ -299,9 +299,25 @@ static enum err_code start_past(struct daemon *d, struct err *e)
                       &d->past, e);
 }
 
+/* The token's file: the one stated, or our own, made when there is none. */
+static enum err_code token_file(struct daemon *d, char out[TOKEN_PATH], struct err *e)
+{
+    const struct run_config *c = &d->config.c;
+    const char *stated = c->serve.token_file;
+    if (!run_config_token_file(c, out))
+        return err_set(e, ERR_LIMIT, "serve.token_file: longer than %d bytes", TOKEN_PATH - 1);
+    enum err_code rc = stated ? ERR_OK : auth_token_create(out, e);
+    if (!rc && !stated)
+        log_write(d->log, LOG_INFO, "serve", "token for people", "file=%s", out);
+    return rc;
+}
+
 static enum err_code start_serve(struct daemon *d, struct err *e)
 {
     const struct run_serve *s = &d->config.c.serve;
+    char token[TOKEN_PATH];
+    if (token_file(d, token, e))
+        return err_wrap(e, "serve");
     struct serve_opts o = {
         .replica = d->replica,
         .address = s->address,
@@ -309,7 +325,7 @@ static enum err_code start_serve(struct daemon *d, struct err *e)
         .cert_file = s->cert_file,
         .key_file = s->key_file,
         .client_ca_file = s->client_ca_file,
-        .auth = {.token_file = s->token_file,
+        .auth = {.token_file = token,
                  .names = (const char *const *)s->client_names.items,
                  .n_names = s->client_names.n},
         .metrics_open = s->metrics_open,
@@ -456,6 +472,7 @@ void daemon_free(struct daemon *d)
 {
     if (!d)
         return;
+    daemon_overrides_stop(d);
     if (d->shared)
         shared_stop(d->shared);
     serve_stop(d->serve);

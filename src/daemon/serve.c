@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -14,6 +15,7 @@ enum {
     CONNECTIONS = 128,
 };
 #define WAIT_US (5 * US_PER_S)
+#define DRAIN_US US_PER_S
 
 /* ---- routes ------------------------------------------------------------------------------------
  */
@@ -305,10 +307,21 @@ enum err_code serve_start(const struct serve_opts *o, struct serve **out, struct
     return ERR_OK;
 }
 
+/* Those whose command will not be carried out any more are to hear it: 503 instead of a connection that breaks. */
+static void drain(struct serve *s)
+{
+    int64_t until_us = clock_mono_us() + DRAIN_US;
+    while (s->people && atomic_load(&s->n_pending) > 0 && clock_mono_us() < until_us) {
+        server_wake(s->people);
+        (void)nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+    }
+}
+
 void serve_stop(struct serve *s)
 {
     if (!s)
         return;
+    drain(s);
     shared_on_answer(s->o.shared, NULL, NULL);
     server_stop(s->people);
     server_stop(s->cluster);

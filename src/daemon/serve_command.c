@@ -153,6 +153,7 @@ static void pending_free(void *ctx)
     struct pending *p = ctx;
     if (!p->settled)
         shared_command_leave(p->s->o.shared, p->command.id);
+    (void)atomic_fetch_sub(&p->s->n_pending, 1);
     mem_free(p);
 }
 
@@ -170,6 +171,7 @@ static void run_command(struct call *c, struct command *cmd)
         .endpoint = c->endpoint,
         .until_us = clock_mono_us() + c->s->o.wait_us,
     };
+    (void)atomic_fetch_add(&c->s->n_pending, 1);
     c->out->settle = settle;
     c->out->free = pending_free;
     c->out->ctx = p;

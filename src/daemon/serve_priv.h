@@ -9,6 +9,7 @@
 #define DAEMON_SERVE_PRIV_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "base/json.h"
 #include "daemon/external.h"
@@ -29,6 +30,7 @@ struct serve {
     size_t n_texts;
     struct auth *auth;
     struct server *people, *cluster;
+    atomic_int n_pending; /* answers that wait for the main loop */
     char *ca_file;       /* of the cluster listener that runs */
     pthread_mutex_t trust_lock;
     struct serve_trusted trust; /* under trust_lock */

@@ -428,7 +428,7 @@ TEST(the_commented_lines_for_external_metrics_load_too)
     const char *path = write_config(&m);
     struct buf sed = deploy_shell(test_path(
         "sed -i 's/^  # external_/  external_/' %s && grep -c '^  external_' %s", path, path));
-    assert_string_equal(sed.p, "5\n");
+    assert_string_equal(sed.p, "3\n");
     buf_fini(&sed);
     assert_ok(run_config_load(&cfg, path, NULL, 0, NULL, &e), &e);
     assert_text_at(entry(at(c, "ports"), "name", "external"), "containerPort",
@@ -436,7 +436,15 @@ TEST(the_commented_lines_for_external_metrics_load_too)
     assert_text_at(need_manifest(&x, "NetworkPolicy", "sluice-external-metrics"),
                    "spec.ingress.0.ports.0.port", test_path("%d", (int)cfg.serve.external_port));
     assert_true(mounted(c, cfg.serve.external_cert_file));
-    assert_true(mounted(c, cfg.serve.external_client_ca_file));
+    assert_null(cfg.serve.external_client_ca_file); /* the cluster's own ConfigMap says whom to believe */
+    const struct yaml_node *b =
+        need_manifest(&x, "RoleBinding", "sluice-extension-apiserver-authentication-reader");
+    assert_text_at(b, "metadata.namespace", "kube-system");
+    assert_text_at(b, "roleRef.name", "extension-apiserver-authentication-reader");
+    assert_text_at(b, "subjects.0.namespace", "sluice");
+    assert_text_at(b, "subjects.0.name", "sluice");
+    assert_text_at(need_manifest(&x, "Service", "sluice-external-metrics"), "metadata.namespace",
+                   "sluice");
     run_config_fini(&cfg);
     manifests_fini(&m);
     manifests_fini(&x);

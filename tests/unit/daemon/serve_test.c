@@ -513,3 +513,31 @@ TEST(serve_answers_many_at_once_while_the_loop_publishes_and_applies_thread)
     }
     rig_end(&r);
 }
+
+/* ---- the end -----------------------------------------------------------------------------------
+ */
+
+static void *ask_release(void *arg)
+{
+    struct rig *r = arg;
+    (void)rig_post(r, "/api/v1/release", "{}");
+    return NULL;
+}
+
+TEST(serve_tells_those_who_wait_that_it_stops)
+{
+    struct rig r;
+    pthread_t thread;
+    rig_simple(&r, "stop");
+    assert_int_equal(pthread_create(&thread, NULL, ask_release, &r), 0);
+    int64_t until_us = clock_mono_us() + 20 * US_PER_S;
+    while (shared_commands_waiting(r.shared) == 0)
+        assert_true(clock_mono_us() < until_us);
+    shared_stop(r.shared);
+    serve_stop(r.serve);
+    r.serve = NULL;
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(r.reply.status, 503);
+    rig_says(&r, "the daemon is stopping");
+    rig_end(&r);
+}
