@@ -1,11 +1,12 @@
-/* store_bench.c - cost of one decision round with its record: 500 targets decide, are packed and committed.
+/* store_bench.c - cost of a round with its record: 500 targets decide, are packed and committed.
  *
- *   store_round_ms_500_targets         all of it, the wait for the disk (fsync) included
- *   store_round_cpu_ms_500_targets     the same without that wait: what the main thread itself does
- *   store_round_keyframes_ms_500_targets   the first round after a start, when every decision brings a keyframe
- *   store_tend_ms_500_targets          checkpoint after such a round, outside the decision's time
- *   store_round_bytes_per_decision     what one decision adds to the file, samples included
- *   replay_decisions_per_s             made again and compared
+ *   store_round_ms_500_targets            all of it, the wait for the disk (fsync) included
+ *   store_round_cpu_ms_500_targets        without that wait: what the main thread itself does
+ *   store_round_keyframes_ms_500_targets  the first round after a start: all bring keyframes
+ *   store_tend_ms_500_targets             checkpoint afterwards, outside the decision's time
+ *   store_round_bytes_per_decision        what one adds to the file, its sample included
+ *   replay_decisions_per_s                made again and compared
+ *
  * The file lies in $TMPDIR, else /tmp. */
 #include <math.h>
 #include <stdio.h>
@@ -65,7 +66,8 @@ static void setup(struct bench *b, bool sync)
     const char *dir = getenv("TMPDIR");
     struct record_source src = {.latency = {.kind = RECORD_ERLANG, .service_ms = 30, .slots = 2}};
     memset(b, 0, sizeof *b);
-    (void)snprintf(b->path, sizeof b->path, "%s/sluice-bench-%ld.db", dir ? dir : "/tmp", (long)getpid());
+    (void)snprintf(b->path, sizeof b->path, "%s/sluice-bench-%ld.db", dir ? dir : "/tmp",
+                   (long)getpid());
     remove_files(b);
     struct store_opts o = store_opts_default(b->path);
     check(store_open(&o, &b->store, &e), &e);
@@ -75,9 +77,15 @@ static void setup(struct bench *b, bool sync)
     check(latency_from_erlang(30, 2, 64, 200, &b->latency, &e), &e);
     capacity_config_default(&b->cfg, policy_find("mpc"));
     policy_use_default(&b->cfg.rule, policy_find("hpa"));
-    b->cfg.spec = (struct capacity_spec){.units_min = 1, .units_max = 64, .gpus_per_unit = 1, .price_usd_h = 2,
-                                         .slo_p99_ms = 200, .slo_violation_max = 0.01, .step_us = STEP_US,
-                                         .start_us = 150000000, .latency = &b->latency};
+    b->cfg.spec = (struct capacity_spec){.units_min = 1,
+                                         .units_max = 64,
+                                         .gpus_per_unit = 1,
+                                         .price_usd_h = 2,
+                                         .slo_p99_ms = 200,
+                                         .slo_violation_max = 0.01,
+                                         .step_us = STEP_US,
+                                         .start_us = 150000000,
+                                         .latency = &b->latency};
     check(capacity_config_finish(&b->cfg, &e), &e);
     check(record_config(b->store, &b->cfg, &src, T0, &b->config_id, &e), &e);
     b->one = mem_zero(TARGETS, sizeof *b->one);
@@ -86,8 +94,12 @@ static void setup(struct bench *b, bool sync)
     for (int i = 0; i < TARGETS; i++) {
         char name[32];
         (void)snprintf(name, sizeof name, "service-%d", i);
-        struct store_target t = {.cluster = "prod", .group = "apps", .kind = "Deployment", .namespace_ = "bench",
-                                 .name = name, .uid = "0b1c2d3e-0000-0000-0000-000000000000"};
+        struct store_target t = {.cluster = "prod",
+                                 .group = "apps",
+                                 .kind = "Deployment",
+                                 .namespace_ = "bench",
+                                 .name = name,
+                                 .uid = "0b1c2d3e-0000-0000-0000-000000000000"};
         check(store_target_id(b->store, &t, T0, &b->one[i].target_id, &e), &e);
         capacity_state_init(&b->cfg, &b->one[i].before);
         b->one[i].units = 10;
@@ -107,7 +119,8 @@ static void teardown(struct bench *b)
 static struct capacity_view view_of(const struct bench *b, int i)
 {
     struct capacity_view v;
-    float load = 400 + 200 * sinf((float)(b->now_us / STEP_US) * 0.05f + (float)i) + (float)(i % 17);
+    float load =
+        400 + 200 * sinf((float)(b->now_us / STEP_US) * 0.05f + (float)i) + (float)(i % 17);
     capacity_view_init(&b->cfg, &v);
     v.now_us = b->now_us;
     v.sample_us = b->now_us - 1000000;
@@ -116,8 +129,12 @@ static struct capacity_view view_of(const struct bench *b, int i)
         v.value[f] = 0.4f;
     v.value[FIELD_QPS] = v.qps_last = load;
     v.value[FIELD_P99_LATENCY_MS] = 120;
-    v.forecast = (struct forecast){.made_us = b->now_us - b->now_us % 300000000, .base = 400, .slot_p95 = 700,
-                                   .high = 1.2f * load, .uncertainty = 0.3f, .usable = true};
+    v.forecast = (struct forecast){.made_us = b->now_us - b->now_us % 300000000,
+                                   .base = 400,
+                                   .slot_p95 = 700,
+                                   .high = 1.2f * load,
+                                   .uncertainty = 0.3f,
+                                   .usable = true};
     for (int k = 0; k < FORECAST_LEVELS; k++) {
         v.forecast.mean[k] = load;
         v.forecast.hi80[k] = v.forecast.hi95[k] = 1.1f * load;
@@ -134,9 +151,18 @@ static void record_one(struct bench *b, int i)
     int64_t id;
     memset(&b->record, 0, sizeof b->record);
     decide_capacity(&b->cfg, &v, &o->before, NULL, &o->after, &plan, &b->record);
-    struct record_input in = {.target_id = o->target_id, .config_id = b->config_id, .stage = "global", .cfg = &b->cfg,
-                              .view = &v, .before = &o->before, .after = &o->after, .record = &b->record,
-                              .reward_cost = 0.1, .reward_slo = 0, .reward_churn = 0, .intent = plan.changed};
+    struct record_input in = {.target_id = o->target_id,
+                              .config_id = b->config_id,
+                              .stage = "global",
+                              .cfg = &b->cfg,
+                              .view = &v,
+                              .before = &o->before,
+                              .after = &o->after,
+                              .record = &b->record,
+                              .reward_cost = 0.1,
+                              .reward_slo = 0,
+                              .reward_churn = 0,
+                              .intent = plan.changed};
     check(record_put(b->rec, &o->stream, &in, &id, &e), &e);
     struct store_sample x = {.target_id = o->target_id, .time_us = b->now_us};
     memcpy(x.value, v.value, sizeof x.value);

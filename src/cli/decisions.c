@@ -1,4 +1,5 @@
-/* decisions.c - `sluice decisions list|show|replay`: what was decided, why, and whether it would be decided again. */
+/* decisions.c - `sluice decisions list|show|replay`: what was decided, why, and whether it would be
+ * decided again. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,27 +12,34 @@ static const char *const verdicts[] = {"any", "pass", "clamp", "hold", "veto", N
 
 #define O struct decisions_opts
 static const struct opt_row rows[] = {
-    OPT_STRING(O, store, "store", NULL, "file of records; else $SLUICE_STATE_DIR/sluice.db, else /var/lib/sluice/sluice.db",
+    OPT_STRING(O, store, "store", NULL,
+               "file of records; else $SLUICE_STATE_DIR/sluice.db, else /var/lib/sluice/sluice.db",
                .metavar = "PATH"),
     OPT_STRING(O, target, "target", NULL, "only of this target", .metavar = "[NAMESPACE/]NAME"),
     OPT_STRING(O, since, "since", NULL,
-               "from this time on, or a span before the newest decision, such as 24h", .metavar = "TIME"),
+               "from this time on, or a span before the newest decision, such as 24h",
+               .metavar = "TIME"),
     OPT_STRING(O, until, "until", NULL, "before this time, likewise", .metavar = "TIME"),
     OPT_BOOL(O, acted, "acted", "false", "list: only those that were acted upon"),
     OPT_ENUM(O, verdict, "verdict", "any", verdicts, "list: only those the guard judged so"),
-    OPT_BOOL(O, shadow, "shadow", "false", "those of the policy that runs in shadow instead of the acting one's"),
-    OPT_INT(O, limit, "limit", "20", "0", "1000000", "list: at most so many, newest first; replay: differences told; 0: all"),
+    OPT_BOOL(O, shadow, "shadow", "false",
+             "those of the policy that runs in shadow instead of the acting one's"),
+    OPT_INT(O, limit, "limit", "20", "0", "1000000",
+            "list: at most so many, newest first; replay: differences told; 0: all"),
     OPT_BOOL(O, all, "all", "false", "replay: every decision there is"),
-    OPT_BOOL(O, full, "full", "false", "show: also every check, what was measured, and the configuration"),
-    OPT_STRING(O, policy_file, "policy-file", NULL, "replay, show: where the learned policy is now", .metavar = "PATH"),
-    OPT_STRING(O, timezone, "timezone", NULL, "of times read and shown, such as Europe/Berlin; UTC when absent",
+    OPT_BOOL(O, full, "full", "false",
+             "show: also every check, what was measured, and the configuration"),
+    OPT_STRING(O, policy_file, "policy-file", NULL, "replay, show: where the learned policy is now",
+               .metavar = "PATH"),
+    OPT_STRING(O, timezone, "timezone", NULL,
+               "of times read and shown, such as Europe/Berlin; UTC when absent",
                .metavar = "ZONE"),
 };
 #undef O
 static const struct opt_table table =
     OPT_TABLE("decisions", struct decisions_opts, rows, "Decisions that were made.");
 
-/* ---- list -------------------------------------------------------------------------------------- */
+/* ---- list ------------------------------------------------------------------------------------ */
 
 struct listing {
     struct table *table;
@@ -83,15 +91,28 @@ static bool on_row(void *ctx, const struct store_decision *d, const struct store
 enum err_code decisions_list(struct decisions *d, struct buf *text, struct err *e)
 {
     static const struct table_column columns[] = {
-        {"id", NULL, 0},          {"time", NULL, 0},           {"target", NULL, 0},     {"policy", NULL, 0},
-        {"units_before", "from", 0}, {"proposed", NULL, 0},    {"executed", "to", 0},   {"rule_units", "rules", 0},
-        {"verdict", "guard", 0},  {"check", "check", 0},       {"action", NULL, 0},     {"error", NULL, 0},
-        {"stage", NULL, 0},       {"role", NULL, 0},           {"holder", NULL, 0},     {"outcome", NULL, 0},
+        {"id", NULL, 0},
+        {"time", NULL, 0},
+        {"target", NULL, 0},
+        {"policy", NULL, 0},
+        {"units_before", "from", 0},
+        {"proposed", NULL, 0},
+        {"executed", "to", 0},
+        {"rule_units", "rules", 0},
+        {"verdict", "guard", 0},
+        {"check", "check", 0},
+        {"action", NULL, 0},
+        {"error", NULL, 0},
+        {"stage", NULL, 0},
+        {"role", NULL, 0},
+        {"holder", NULL, 0},
+        {"outcome", NULL, 0},
         {"why", NULL, 0},
     };
     enum { FOR_PEOPLE = 12 };
     bool people = d->c->format == CLI_TABLE;
-    struct listing l = {.table = table_new(columns, people ? FOR_PEOPLE : ARRAY_LEN(columns)), .zone = d->zone,
+    struct listing l = {.table = table_new(columns, people ? FOR_PEOPLE : ARRAY_LEN(columns)),
+                        .zone = d->zone,
                         .people = people};
     d->q.newest_first = true;
     d->q.limit = d->o->limit;
@@ -102,13 +123,14 @@ enum err_code decisions_list(struct decisions *d, struct buf *text, struct err *
     else if (!rc)
         table_format(l.table, d->c->format, cli_colour(d->c), text);
     if (!rc && people && n > 0)
-        buf_fmt(text, "\n%zu shown, newest first; times are %s. `sluice decisions show ID` tells why.\n", n,
-                d->zone ? tz_name(d->zone) : "UTC");
+        buf_fmt(text,
+                "\n%zu shown, newest first; times are %s. `sluice decisions show ID` tells why.\n",
+                n, d->zone ? tz_name(d->zone) : "UTC");
     table_free(l.table);
     return rc;
 }
 
-/* ---- asking ------------------------------------------------------------------------------------ */
+/* ---- asking ---------------------------------------------------------------------------------- */
 
 /* "ns/name" or "name" */
 static void split_target(struct decisions *d)
@@ -143,26 +165,31 @@ enum action { LIST, SHOW, REPLAY, ACTIONS };
 /* The words after `decisions`. */
 static enum err_code read_args(struct decisions *d, enum action *action, struct err *e)
 {
-    static const char *const name[ACTIONS] = {[LIST] = "list", [SHOW] = "show", [REPLAY] = "replay"};
+    static const char *const name[ACTIONS] = {
+        [LIST] = "list", [SHOW] = "show", [REPLAY] = "replay"};
     const char *id = d->c->n_args > 1 ? d->c->args[1] : NULL;
     int a = 0;
     while (a < ACTIONS && strcmp(d->c->args[0], name[a]) != 0)
         a++;
     if (a == ACTIONS)
-        return err_set(e, ERR_USAGE, "decisions %.60s: there are list, show ID and replay", d->c->args[0]);
+        return err_set(e, ERR_USAGE, "decisions %.60s: there are list, show ID and replay",
+                       d->c->args[0]);
     *action = (enum action)a;
     if (id && (*action == LIST || !num_i64(id, strlen(id), &d->id) || d->id < 1))
         return err_set(e, ERR_USAGE, "decisions %s %.60s: %s", name[a], id,
-                       *action == LIST ? "takes no more words; options say which" : "expected the number of a decision");
+                       *action == LIST ? "takes no more words; options say which"
+                                       : "expected the number of a decision");
     if (*action == SHOW && !id)
-        return err_set(e, ERR_USAGE, "decisions show: which one? `sluice decisions list` has the numbers");
+        return err_set(e, ERR_USAGE,
+                       "decisions show: which one? `sluice decisions list` has the numbers");
     if (*action == REPLAY && !id && !d->o->all && !d->o->since && !d->o->target)
-        return err_set(e, ERR_USAGE, "decisions replay: which ones? ID, --since 24h, --target NAME or --all");
+        return err_set(e, ERR_USAGE,
+                       "decisions replay: which ones? ID, --since 24h, --target NAME or --all");
     return ERR_OK;
 }
 
-static enum err_code answer(struct decisions *d, enum action action, struct buf *text, struct err *verdict,
-                            struct err *e)
+static enum err_code answer(struct decisions *d, enum action action, struct buf *text,
+                            struct err *verdict, struct err *e)
 {
     switch (action) {
     case LIST:
@@ -210,9 +237,12 @@ const struct cli_cmd cmd_decisions = {
     .min_args = 1,
     .max_args = 2,
     .help = "  list             newest first\n"
-            "  show ID          one with its reasons: factors, guard, what the rules would have done, what came of it\n"
-            "  replay ID        makes it again from its record and compares every bit; also --since, --target, --all\n\n"
-            "replay fails when anything differs, or could not be made again (another build, a policy file gone).\n",
+            "  show ID          one with its reasons: factors, guard, what the rules would have "
+            "done, what came of it\n"
+            "  replay ID        makes it again from its record and compares every bit; also "
+            "--since, --target, --all\n\n"
+            "replay fails when anything differs, or could not be made again (another build, a "
+            "policy file gone).\n",
     .opts = &table,
     .run = run,
 };

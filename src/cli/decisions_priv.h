@@ -20,13 +20,14 @@ struct decisions {
     struct store *store;
     struct tz *zone; /* NULL: UTC */
     struct store_query q;
-    char *target;    /* that q's names point into */
-    int64_t id;      /* 0: none given */
+    char *target; /* that q's names point into */
+    int64_t id;   /* 0: none given */
 };
 
 NODISCARD enum err_code decisions_list(struct decisions *d, struct buf *text, struct err *e);
 NODISCARD enum err_code decisions_show(struct decisions *d, struct buf *text, struct err *e);
 /* *verdict: ERR_OK, or what to fail with once the text is out. */
-NODISCARD enum err_code decisions_replay(struct decisions *d, struct buf *text, struct err *verdict, struct err *e);
+NODISCARD enum err_code decisions_replay(struct decisions *d, struct buf *text, struct err *verdict,
+                                         struct err *e);
 
 #endif

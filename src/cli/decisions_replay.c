@@ -59,7 +59,8 @@ static void put_counts(const struct replay_counts *c, struct told *t, struct buf
         buf_fmt(text, "... and %" PRId64 " more; --limit 0 tells all\n", t->n - t->d->o->limit);
     if (t->n)
         buf_char(text, '\n');
-    buf_fmt(text, "decisions made again: %" PRId64 ", keyframes begun from: %" PRId64 "\n", c->total, c->keyframes);
+    buf_fmt(text, "decisions made again: %" PRId64 ", keyframes begun from: %" PRId64 "\n",
+            c->total, c->keyframes);
     for (int f = 0; f < REPLAY_FATES; f++)
         if (c->n[f] || f == REPLAY_SAME || f == REPLAY_DIFFERENT)
             buf_fmt(text, "%12" PRId64 "  %s\n", c->n[f], replay_fate_what((enum replay_fate)f));
@@ -82,15 +83,21 @@ static void judge(const struct replay_counts *c, struct err *verdict)
     if (replay_passed(c))
         return;
     if (c->n[REPLAY_DIFFERENT])
-        (void)err_set(verdict, ERR_MISMATCH, "%" PRId64 " of %" PRId64 " decisions come out different now",
+        (void)err_set(verdict, ERR_MISMATCH,
+                      "%" PRId64 " of %" PRId64 " decisions come out different now",
                       c->n[REPLAY_DIFFERENT], c->total);
     else if (gone)
-        (void)err_set(verdict, ERR_MISSING, "%" PRId64 " of %" PRId64 " decisions could not be made again", gone, c->total);
+        (void)err_set(verdict, ERR_MISSING,
+                      "%" PRId64 " of %" PRId64 " decisions could not be made again", gone,
+                      c->total);
     else if (other)
-        (void)err_set(verdict, ERR_MISMATCH, "%" PRId64 " of %" PRId64 " decisions were made by another build: only that "
-                      "build can show that they are the same", other, c->total);
+        (void)err_set(verdict, ERR_MISMATCH,
+                      "%" PRId64 " of %" PRId64 " decisions were made by another build: only that "
+                      "build can show that they are the same",
+                      other, c->total);
     else
-        (void)err_set(verdict, ERR_MISSING, "none of the %" PRId64 " decisions has a keyframe to begin from any more",
+        (void)err_set(verdict, ERR_MISSING,
+                      "none of the %" PRId64 " decisions has a keyframe to begin from any more",
                       c->total);
 }
 
@@ -104,11 +111,15 @@ static bool on_any(void *ctx, const struct store_decision *d, const struct store
 
 static enum err_code nothing_found(struct decisions *d, struct err *e)
 {
-    enum err_code rc = d->id ? store_decision_get(d->store, d->id, on_any, NULL, e) : ERR_OK; /* says which there are */
-    return rc ? rc : err_set(e, ERR_MISSING, "store %s has no decisions of this kind", store_path(d->store));
+    enum err_code rc = d->id ? store_decision_get(d->store, d->id, on_any, NULL, e)
+                             : ERR_OK; /* says which there are */
+    return rc ? rc
+              : err_set(e, ERR_MISSING, "store %s has no decisions of this kind",
+                        store_path(d->store));
 }
 
-enum err_code decisions_replay(struct decisions *d, struct buf *text, struct err *verdict, struct err *e)
+enum err_code decisions_replay(struct decisions *d, struct buf *text, struct err *verdict,
+                               struct err *e)
 {
     struct replay_counts counts;
     struct json_writer w = json_writer_init(text, 2);

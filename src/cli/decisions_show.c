@@ -18,9 +18,10 @@ struct shown {
     struct capacity_record record;
     struct explained_text words;
     struct report_decision report;
-    struct record_rebuilt *made; /* NULL: not made again, the factors are read off the observation */
+    struct record_rebuilt
+        *made; /* NULL: not made again, the factors are read off the observation */
     struct buf config;
-    bool read;                   /* record and view could be read */
+    bool read; /* record and view could be read */
     struct err why_not;
 };
 
@@ -75,8 +76,8 @@ static void put_measured(const struct shown *s, struct buf *out)
     buf_fmt(out, "\n  measured, and of the cluster\n");
     for (int f = 0; f < FIELD_COUNT; f++)
         put_number(out, field_get((enum field)f)->name, (double)v->value[f]);
-    buf_fmt(out, "    %-18s %d ready, %d warming, %d failed of %d\n", "units", v->units_ready, v->units_warming,
-            v->units_failed, v->units_requested);
+    buf_fmt(out, "    %-18s %d ready, %d warming, %d failed of %d\n", "units", v->units_ready,
+            v->units_warming, v->units_failed, v->units_requested);
     put_number(out, "sample age s", (double)(v->now_us - v->sample_us) * 1e-6);
     buf_fmt(out, "\n  observation\n");
     for (int i = 0; i < CAPACITY_OBS; i++)
@@ -85,8 +86,9 @@ static void put_measured(const struct shown *s, struct buf *out)
         return;
     buf_fmt(out, "\n  choice\n");
     for (int a = 0; a < CAPACITY_ACTIONS; a++)
-        buf_fmt(out, "    %+d  %4d units  %s  probability %.4f\n", a - CAPACITY_ACTION_HOLD, s->record.candidate[a],
-                s->record.mask[a] ? "permitted" : "masked   ", (double)s->record.prob[a]);
+        buf_fmt(out, "    %+d  %4d units  %s  probability %.4f\n", a - CAPACITY_ACTION_HOLD,
+                s->record.candidate[a], s->record.mask[a] ? "permitted" : "masked   ",
+                (double)s->record.prob[a]);
 }
 
 static void show_text(struct shown *s, const struct store_decision *d, const struct store_target *t)
@@ -98,8 +100,8 @@ static void show_text(struct shown *s, const struct store_decision *d, const str
     } else {
         char at[TZ_TEXT];
         tz_format_rfc3339(s->d->zone, d->time_us, at);
-        buf_fmt(out, "%s  %s: %d -> %d units (proposed %d)\n", at, d->policy ? d->policy : "-", d->units_before,
-                d->executed, d->proposed);
+        buf_fmt(out, "%s  %s: %d -> %d units (proposed %d)\n", at, d->policy ? d->policy : "-",
+                d->units_before, d->executed, d->proposed);
         put_line(out, "why", d->why ? d->why : "-");
         put_line(out, "record", s->why_not.msg);
     }

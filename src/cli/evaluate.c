@@ -28,15 +28,19 @@ static const struct opt_row rows[] = {
     OPT_BOOL(struct evaluate_cmd_opts, bounds, "bounds", "true",
              "compute the lower bound and the oracle"),
     OPT_BOOL(struct evaluate_cmd_opts, from_store, "from-store", "false",
-             "in place of SCENARIO: the recorded past of a live target, what was really asked for as the first row"),
-    OPT_STRING(struct evaluate_cmd_opts, store, "store", NULL,
-               "the file of records; else $SLUICE_STATE_DIR/sluice.db, else /var/lib/sluice/sluice.db", .metavar = "PATH"),
+             "in place of SCENARIO: the recorded past of a live target, what was really asked for "
+             "as the first row"),
+    OPT_STRING(
+        struct evaluate_cmd_opts, store, "store", NULL,
+        "the file of records; else $SLUICE_STATE_DIR/sluice.db, else /var/lib/sluice/sluice.db",
+        .metavar = "PATH"),
     OPT_STRING(struct evaluate_cmd_opts, target, "target", NULL, "which target of the store",
                .metavar = "[NAMESPACE/]NAME"),
     OPT_STRING(struct evaluate_cmd_opts, since, "since", "7d",
-               "of the store: from this time on, or a span before the newest decision", .metavar = "TIME"),
-    OPT_STRING(struct evaluate_cmd_opts, until, "until", NULL, "of the store: before this time, likewise",
+               "of the store: from this time on, or a span before the newest decision",
                .metavar = "TIME"),
+    OPT_STRING(struct evaluate_cmd_opts, until, "until", NULL,
+               "of the store: before this time, likewise", .metavar = "TIME"),
 };
 static const struct opt_table table =
     OPT_TABLE("evaluate", struct evaluate_cmd_opts, rows, "Paired comparison.");
@@ -60,8 +64,8 @@ static enum err_code check_names(const struct evaluate_cmd_opts *o, struct err *
     return rc;
 }
 
-static void format(const struct cli_ctx *c, const struct scenario *sc, const struct evaluation *ev, bool words,
-                   struct buf *text)
+static void format(const struct cli_ctx *c, const struct scenario *sc, const struct evaluation *ev,
+                   bool words, struct buf *text)
 {
     evaluation_format(ev, c->format, cli_colour(c), text);
     if (c->format != CLI_TABLE)
@@ -97,13 +101,15 @@ static struct evaluate_opts opts_of(const struct cli_ctx *c, const struct compar
     };
 }
 
-static enum err_code evaluate(struct cli_ctx *c, const struct compared *x, struct buf *text, struct err *e)
+static enum err_code evaluate(struct cli_ctx *c, const struct compared *x, struct buf *text,
+                              struct err *e)
 {
     struct evaluate_result *r = NULL;
     struct cli_progress progress;
     struct evaluate_opts eo = opts_of(c, x);
     cli_progress_init(&progress, c, "evaluating", 0);
-    enum err_code rc = evaluate_run(x->cw.world, &eo, x->cw.pool, cli_progress_at, &progress, &r, e);
+    enum err_code rc =
+        evaluate_run(x->cw.world, &eo, x->cw.pool, cli_progress_at, &progress, &r, e);
     if (!rc && wants_html(c)) {
         cli_progress_at(&progress, "report", progress.done, progress.done);
         rc = story_write(x->cw.world, r, NULL, c->seed, c->output, e);
@@ -115,7 +121,7 @@ static enum err_code evaluate(struct cli_ctx *c, const struct compared *x, struc
     return rc;
 }
 
-/* ---- from the store ---------------------------------------------------------------------------- */
+/* ---- from the store -------------------------------------------------------------------------- */
 
 static void add_policy(struct compared *x, const char *name)
 {
@@ -143,7 +149,8 @@ static enum err_code load_past(const struct cli_ctx *c, struct compared *x, stru
     const struct evaluate_cmd_opts *o = c->opts;
     struct store *s = NULL;
     struct store_query q = {0};
-    char *target = o->target ? mem_strdup(o->target) : NULL, *slash = target ? strchr(target, '/') : NULL;
+    char *target = o->target ? mem_strdup(o->target) : NULL,
+         *slash = target ? strchr(target, '/') : NULL;
     if (slash)
         *slash = '\0';
     q.namespace_ = slash ? target : NULL;
@@ -184,8 +191,8 @@ static enum err_code open_past(const struct cli_ctx *c, struct compared *x, stru
     if (!rc)
         rc = change_past(c, &x->past, e);
     if (!rc)
-        rc = world_from_demand(&x->past.scenario, x->past.qps, x->past.barred, x->past.n, x->past.start_us,
-                               x->past.zone, &x->cw.world, e);
+        rc = world_from_demand(&x->past.scenario, x->past.qps, x->past.barred, x->past.n,
+                               x->past.start_us, x->past.zone, &x->cw.world, e);
     if (!rc)
         rc = thread_pool_new(c->threads, &x->cw.pool, e);
     return rc;
@@ -206,7 +213,7 @@ static void tell_notes(const struct cli_ctx *c, const struct compared *x, struct
     }
 }
 
-/* ---- the command ------------------------------------------------------------------------------- */
+/* ---- the command ----------------------------------------------------------------------------- */
 
 static enum err_code check_source(const struct cli_ctx *c, struct err *e)
 {
@@ -214,9 +221,12 @@ static enum err_code check_source(const struct cli_ctx *c, struct err *e)
     if (o->from_store && c->n_args > 0)
         return err_set(e, ERR_USAGE, "either SCENARIO or --from-store, not both");
     if (o->from_store && c->config)
-        return err_set(e, ERR_USAGE, "--from-store takes its settings from the records; change some with --set");
+        return err_set(e, ERR_USAGE,
+                       "--from-store takes its settings from the records; change some with --set");
     if (!o->from_store && c->n_args == 0)
-        return err_set(e, ERR_USAGE, "evaluate: which scenario? Or --from-store for the recorded past of a target");
+        return err_set(
+            e, ERR_USAGE,
+            "evaluate: which scenario? Or --from-store for the recorded past of a target");
     return ERR_OK;
 }
 
@@ -266,8 +276,10 @@ const struct cli_cmd cmd_evaluate = {
         "  NAME+guard, NAME-guard                with or without the guard\n"
         "  FILE.safetensors                      a policy made by `sluice train`\n"
         "  foresight, oracle                     references that know the future\n\n"
-        "--from-store compares over the recorded past of a live target instead: its measured demand, the sizes it\n"
-        "really had (\"recorded\") beside what policies would have done.  Under three days it is report-only.\n"
+        "--from-store compares over the recorded past of a live target instead: its measured "
+        "demand, the sizes it\n"
+        "really had (\"recorded\") beside what policies would have done.  Under three days it is "
+        "report-only.\n"
         "With -o FILE.html the report is written there and the table goes to standard output.\n",
     .opts = &table,
     .config = &scenario_table,

@@ -36,8 +36,8 @@ static enum err_code newest_time(struct store *s, int64_t *t_us, struct err *e)
     return rc;
 }
 
-enum err_code cli_store_time(struct store *s, const char *option, const char *text, const struct tz *zone,
-                             int64_t *t_us, struct err *e)
+enum err_code cli_store_time(struct store *s, const char *option, const char *text,
+                             const struct tz *zone, int64_t *t_us, struct err *e)
 {
     int64_t span;
     struct time_reader r;
@@ -55,7 +55,9 @@ enum err_code cli_store_time(struct store *s, const char *option, const char *te
     enum time_result how = time_read(&r, text, strlen(text), t_us);
     if (how == TIME_BAD || how == TIME_OUT_OF_RANGE)
         return err_set(e, ERR_USAGE,
-                       "--%s %.60s: expected a span before the newest decision, such as 24h, or a time such as "
-                       "2024-05-01T12:00", option, text);
+                       "--%s %.60s: expected a span before the newest decision, such as 24h, or a "
+                       "time such as "
+                       "2024-05-01T12:00",
+                       option, text);
     return ERR_OK;
 }

@@ -11,27 +11,30 @@
 
 enum { WHY_MAX = 768 };
 
-/* ---- writing ----------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 struct recorder {
     struct store *store;
     char *holder;
     uint64_t layout; /* of observations */
     uint32_t lost;   /* rounds, and 1: a zeroed stream is never up to date */
-    unsigned char view[VIEW_BLOB_MAX], obs[OBS_BLOB_MAX], choice[CHOICE_BLOB_MAX], chain[CHAIN_BLOB_MAX];
+    unsigned char view[VIEW_BLOB_MAX], obs[OBS_BLOB_MAX], choice[CHOICE_BLOB_MAX],
+        chain[CHAIN_BLOB_MAX];
     unsigned char *state; /* room for any keyframe */
     size_t state_cap;
     char why[WHY_MAX];
 };
 
-enum err_code recorder_new(struct store *s, const char *holder, struct recorder **out, struct err *e)
+enum err_code recorder_new(struct store *s, const char *holder, struct recorder **out,
+                           struct err *e)
 {
     struct recorder *r = mem_zero(1, sizeof *r);
     r->store = s;
     r->holder = mem_strdup(holder);
     r->lost = 1;
     r->layout = observation_layout_hash();
-    r->state_cap = sizeof(struct capacity_state) + 256; /* the packed form leaves out what is not used */
+    r->state_cap =
+        sizeof(struct capacity_state) + 256; /* the packed form leaves out what is not used */
     r->state = try_zero(r->state_cap, 1);
     if (!r->state) {
         recorder_free(r);
@@ -66,7 +69,8 @@ uint64_t record_state_hash(const struct capacity_config *cfg, const struct capac
     const struct {
         const struct policy_use *use;
         const void *memory;
-    } part[] = {{&cfg->main, &s->memory}, {&cfg->base, &s->base_memory}, {&cfg->rule, &s->rule_memory}};
+    } part[] = {
+        {&cfg->main, &s->memory}, {&cfg->base, &s->base_memory}, {&cfg->rule, &s->rule_memory}};
     hash_bytes(&h, s, offsetof(struct capacity_state, memory));
     for (size_t i = 0; i < ARRAY_LEN(part); i++)
         if (part[i].use->policy)
@@ -87,7 +91,8 @@ static void tell_why(const struct capacity_record *rec, char *out, size_t n)
 
 static bool drew(const struct record_input *in)
 {
-    return in->rng_before && in->rng_after && memcmp(in->rng_before, in->rng_after, sizeof *in->rng_before) != 0;
+    return in->rng_before && in->rng_after &&
+           memcmp(in->rng_before, in->rng_after, sizeof *in->rng_before) != 0;
 }
 
 static struct store_blob blob_of(const struct wire *w)
@@ -105,7 +110,8 @@ static void pack_blobs(struct recorder *r, const struct record_input *in, uint64
     if (choice.drew)
         choice.rng = *in->rng_before;
     struct wire v = wire_write(r->view, sizeof r->view), o = wire_write(r->obs, sizeof r->obs);
-    struct wire c = wire_write(r->choice, sizeof r->choice), g = wire_write(r->chain, sizeof r->chain);
+    struct wire c = wire_write(r->choice, sizeof r->choice),
+                g = wire_write(r->chain, sizeof r->chain);
     wire_view(&v, &view);
     wire_obs(&o, &rec, r->layout);
     wire_choice(&c, &rec, &choice);
@@ -116,7 +122,8 @@ static void pack_blobs(struct recorder *r, const struct record_input *in, uint64
     d->chain = blob_of(&g);
 }
 
-static void pack_keyframe(struct recorder *r, const struct record_input *in, struct store_decision *d)
+static void pack_keyframe(struct recorder *r, const struct record_input *in,
+                          struct store_decision *d)
 {
     size_t n = capacity_state_pack_size(in->cfg);
     ASSERT(n <= r->state_cap);
@@ -157,14 +164,16 @@ static struct store_decision columns(struct recorder *r, const struct record_inp
     };
 }
 
-static bool wants_keyframe(const struct recorder *r, const struct record_stream *st, const struct record_input *in)
+static bool wants_keyframe(const struct recorder *r, const struct record_stream *st,
+                           const struct record_input *in)
 {
-    return st->round != r->lost || st->config_id != in->config_id || st->since_keyframe >= RECORD_KEYFRAME_EVERY ||
+    return st->round != r->lost || st->config_id != in->config_id ||
+           st->since_keyframe >= RECORD_KEYFRAME_EVERY ||
            st->state_hash != record_state_hash(in->cfg, in->before);
 }
 
-enum err_code record_put(struct recorder *r, struct record_stream *st, const struct record_input *in, int64_t *id,
-                         struct err *e)
+enum err_code record_put(struct recorder *r, struct record_stream *st,
+                         const struct record_input *in, int64_t *id, struct err *e)
 {
     bool keyframe = wants_keyframe(r, st, in), first = st->config_id == 0;
     uint64_t state_hash = record_state_hash(in->cfg, in->after);
@@ -178,12 +187,14 @@ enum err_code record_put(struct recorder *r, struct record_stream *st, const str
     int32_t since = keyframe ? 1 : st->since_keyframe + 1;
     if (first) /* targets that start together do not have all their keyframes together */
         since += (int32_t)(in->target_id % (RECORD_KEYFRAME_EVERY - 1));
-    *st = (struct record_stream){
-        .config_id = in->config_id, .state_hash = state_hash, .round = r->lost, .since_keyframe = since};
+    *st = (struct record_stream){.config_id = in->config_id,
+                                 .state_hash = state_hash,
+                                 .round = r->lost,
+                                 .since_keyframe = since};
     return ERR_OK;
 }
 
-/* ---- reading ----------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 /* All of it, nothing more. */
 static bool whole(const struct wire *w)
@@ -192,16 +203,17 @@ static bool whole(const struct wire *w)
 }
 
 /* Another version or layout is no damage. */
-static enum err_code misread(const struct store_decision *d, const struct store_blob *b, const char *what,
-                             struct err *e)
+static enum err_code misread(const struct store_decision *d, const struct store_blob *b,
+                             const char *what, struct err *e)
 {
     const unsigned char *p = b->p;
     if (b->n == 0)
         return err_set(e, ERR_MISSING, "decision %lld: no %s kept", (long long)d->id, what);
     if (p[0] != RECORD_VERSION)
-        return err_set(e, ERR_MISMATCH, "decision %lld: %s of version %u, this build reads %d", (long long)d->id, what,
-                       p[0], RECORD_VERSION);
-    return err_set(e, ERR_PARSE, "decision %lld: the %s is damaged, or was made by a build with other layouts",
+        return err_set(e, ERR_MISMATCH, "decision %lld: %s of version %u, this build reads %d",
+                       (long long)d->id, what, p[0], RECORD_VERSION);
+    return err_set(e, ERR_PARSE,
+                   "decision %lld: the %s is damaged, or was made by a build with other layouts",
                    (long long)d->id, what);
 }
 
@@ -213,11 +225,13 @@ enum err_code record_view(const struct store_decision *d, struct capacity_view *
     if (!whole(&w))
         return misread(d, &d->view, "view", e);
     if (!record_view_sane(view))
-        return err_set(e, ERR_PARSE, "decision %lld: a value of the view is out of range", (long long)d->id);
+        return err_set(e, ERR_PARSE, "decision %lld: a value of the view is out of range",
+                       (long long)d->id);
     return ERR_OK;
 }
 
-enum err_code record_choice(const struct store_decision *d, struct capacity_record *r, struct choice *c, struct err *e)
+enum err_code record_choice(const struct store_decision *d, struct capacity_record *r,
+                            struct choice *c, struct err *e)
 {
     struct wire w = wire_read(d->choice.p, d->choice.n);
     *c = (struct choice){0};
@@ -260,7 +274,8 @@ enum err_code record_read(const struct store_decision *d, struct capacity_record
     return record_choice(d, r, &c, e);
 }
 
-enum err_code record_rng(const struct store_decision *d, struct rng *rng, bool *drew_from, struct err *e)
+enum err_code record_rng(const struct store_decision *d, struct rng *rng, bool *drew_from,
+                         struct err *e)
 {
     struct capacity_record r = {0};
     struct choice c;

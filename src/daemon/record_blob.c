@@ -5,7 +5,7 @@
 #include "daemon/record_priv.h"
 #include "decide/sane.h"
 
-/* ---- values ------------------------------------------------------------------------------------ */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 static void wire_bits(struct wire *w, uint64_t *bits, size_t n)
 {
@@ -96,7 +96,7 @@ static void wire_expect(struct wire *w, uint8_t want)
     w->bad |= got != want;
 }
 
-/* ---- layouts ----------------------------------------------------------------------------------- */
+/* ---- layouts --------------------------------------------------------------------------------- */
 
 static void wire_forecast(struct wire *w, struct forecast *f)
 {
@@ -126,8 +126,8 @@ static void wire_when(struct wire *w, struct calendar_point *p)
 
 static void wire_claims(struct wire *w, struct capacity_claims *c)
 {
-    bool *const flag[] = {&c->frozen, &c->paused, &c->unmanaged, &c->owned_by_other, &c->cluster_abnormal,
-                          &c->override_on};
+    bool *const flag[] = {&c->frozen,         &c->paused,           &c->unmanaged,
+                          &c->owned_by_other, &c->cluster_abnormal, &c->override_on};
     for (size_t i = 0; i < ARRAY_LEN(flag); i++)
         wire_bool(w, flag[i]);
     wire_int(w, &c->override_units);
@@ -138,7 +138,8 @@ void wire_view(struct wire *w, struct capacity_view *v)
 {
     wire_expect(w, RECORD_VERSION);
     wire_i64(w, &v->now_us);
-    int *const count[] = {&v->units_requested, &v->units_ready, &v->units_warming, &v->units_failed};
+    int *const count[] = {&v->units_requested, &v->units_ready, &v->units_warming,
+                          &v->units_failed};
     for (size_t i = 0; i < ARRAY_LEN(count); i++)
         wire_int(w, count[i]);
     wire_expect(w, CAPACITY_WARM_BINS);
@@ -224,7 +225,7 @@ void wire_chain(struct wire *w, struct capacity_record *r)
         wire_check(w, &r->chain[i]);
 }
 
-/* ---- what was read ----------------------------------------------------------------------------- */
+/* ---- what was read --------------------------------------------------------------------------- */
 
 static bool counts_sane(const struct capacity_view *v)
 {
@@ -240,8 +241,8 @@ static bool counts_sane(const struct capacity_view *v)
 
 bool record_view_sane(const struct capacity_view *v)
 {
-    return counts_sane(v) && sane_time(v->now_us) && sane_time(v->sample_us) && sane_time(v->warm_oldest_us) &&
-           sane_time(v->forecast.made_us) && sane_time(v->claims.override_until_us) &&
-           sane_int(v->when.minute, 0, 1439) && sane_int(v->when.slot, 0, SLOTS_PER_DAY - 1) &&
-           sane_int(v->when.weekday, 0, 6);
+    return counts_sane(v) && sane_time(v->now_us) && sane_time(v->sample_us) &&
+           sane_time(v->warm_oldest_us) && sane_time(v->forecast.made_us) &&
+           sane_time(v->claims.override_until_us) && sane_int(v->when.minute, 0, 1439) &&
+           sane_int(v->when.slot, 0, SLOTS_PER_DAY - 1) && sane_int(v->when.weekday, 0, 6);
 }

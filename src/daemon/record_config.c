@@ -3,9 +3,9 @@
  *     config:            what struct capacity_config and its source state, by the rows below
  *     main: base: rule:  {name, options}, options by the policy's own table
  *
- * Numbers are written so that they read back to the same bits, keys come in the order of the tables: one
- * configuration has one text.  The latency model is kept as what it was made from, with a hash of its tables: made again,
- * they must be the same. */
+ * Numbers are written so that they read back to the same bits, keys come in the order of the
+ * tables: one configuration has one text.  The latency model is kept as what it was made from, with
+ * a hash of its tables: made again, they must be the same. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -31,7 +31,8 @@ static const struct opt_row build_rows[] = {
     BUILD(config, "config", "release, debug ..."), BUILD(compiler, "compiler", "with its version"),
     BUILD(isa, "isa", "CPU feature level"),
 };
-static const struct opt_table build_table = OPT_TABLE("build", struct build_text, build_rows, "Who decided.");
+static const struct opt_table build_table =
+    OPT_TABLE("build", struct build_text, build_rows, "Who decided.");
 
 static const char *const class_names[] = {"P0", "P1", "P2", "P3", NULL};
 
@@ -56,7 +57,8 @@ static const struct opt_row spec_rows[] = {
     SPEC_TIME(step_us, "step", "decision period"),
     SPEC_TIME(start_us, "start", "start-up time of a unit"),
 };
-static const struct opt_table spec_table = OPT_TABLE("spec", struct spec_text, spec_rows, "What the owner states.");
+static const struct opt_table spec_table =
+    OPT_TABLE("spec", struct spec_text, spec_rows, "What the owner states.");
 
 static const char *const latency_names[] = {"erlang", "curve", NULL};
 
@@ -79,7 +81,8 @@ static const struct opt_row latency_rows[] = {
     LATENCY(OPT_DOUBLES, p99, "p99_ms", NULL, "at that load"),
     OPT_STRING(struct latency_text, hash, "hash", NULL, "of the tables made from it"),
 };
-static const struct opt_table latency_table = OPT_TABLE("latency", struct latency_text, latency_rows, "The service.");
+static const struct opt_table latency_table =
+    OPT_TABLE("latency", struct latency_text, latency_rows, "The service.");
 
 struct config_text {
     int64_t version; /* of this text */
@@ -104,7 +107,7 @@ static const struct opt_row config_rows[] = {
 static const struct opt_table config_table =
     OPT_TABLE("config", struct config_text, config_rows, "A decision configuration.");
 
-/* ---- out --------------------------------------------------------------------------------------- */
+/* ---- out ------------------------------------------------------------------------------------- */
 
 /* What a row points at. */
 static const void *field_of(const struct opt_row *row, const void *src)
@@ -180,7 +183,8 @@ static struct spec_text spec_out(const struct capacity_spec *s)
 }
 
 /* Points as three lists; freed by the caller with the text. */
-static struct latency_text latency_out(const struct record_latency *l, const struct latency_model *m)
+static struct latency_text latency_out(const struct record_latency *l,
+                                       const struct latency_model *m)
 {
     struct latency_text t = {.kind = (int)l->kind, .units_max = m->units_max};
     char hex[HASH_HEX];
@@ -197,7 +201,8 @@ static struct latency_text latency_out(const struct record_latency *l, const str
         list[k]->n = (size_t)l->n_points;
         list[k]->items = mem_zero(list[k]->n, sizeof(double));
         for (int i = 0; i < l->n_points; i++) {
-            const double value[] = {l->point[i].load_per_unit, l->point[i].p50_ms, l->point[i].p99_ms};
+            const double value[] = {l->point[i].load_per_unit, l->point[i].p50_ms,
+                                    l->point[i].p99_ms};
             list[k]->items[i] = value[k];
         }
     }
@@ -209,14 +214,17 @@ static char *own(const char *s)
     return s ? mem_strdup(s) : NULL;
 }
 
-void record_config_text(const struct capacity_config *cfg, const struct record_source *src, struct buf *out)
+void record_config_text(const struct capacity_config *cfg, const struct record_source *src,
+                        struct buf *out)
 {
     char hex[HASH_HEX] = "";
     struct config_text t;
     opt_init(&config_table, &t);
     t.version = RECORD_VERSION;
-    t.build = (struct build_text){.version = own(build_version()), .commit = own(build_commit()),
-                                  .config = own(build_config()), .compiler = own(build_compiler()),
+    t.build = (struct build_text){.version = own(build_version()),
+                                  .commit = own(build_commit()),
+                                  .config = own(build_config()),
+                                  .compiler = own(build_compiler()),
                                   .isa = own(build_isa())};
     t.spec = spec_out(&cfg->spec);
     t.latency = latency_out(&src->latency, cfg->spec.latency);
@@ -235,8 +243,9 @@ void record_config_text(const struct capacity_config *cfg, const struct record_s
     opt_fini(&config_table, &t);
 }
 
-enum err_code record_config(struct store *s, const struct capacity_config *cfg, const struct record_source *src,
-                            int64_t now_us, int64_t *config_id, struct err *e)
+enum err_code record_config(struct store *s, const struct capacity_config *cfg,
+                            const struct record_source *src, int64_t now_us, int64_t *config_id,
+                            struct err *e)
 {
     struct buf text = buf_init(TEXT_MAX);
     record_config_text(cfg, src, &text);
@@ -247,7 +256,7 @@ enum err_code record_config(struct store *s, const struct capacity_config *cfg, 
     return rc ? err_wrap(e, "configuration") : ERR_OK;
 }
 
-/* ---- in ---------------------------------------------------------------------------------------- */
+/* ---- in -------------------------------------------------------------------------------------- */
 
 struct record_rebuilt {
     struct capacity_config cfg;
@@ -292,23 +301,27 @@ enum record_fit record_rebuilt_fit(const struct record_rebuilt *r, const char **
 {
     const struct build_text *b = &r->text.build;
     *made_by = r->made_by.p;
-    return same(b->version, build_version()) && same(b->commit, build_commit()) && same(b->config, build_config()) &&
-                   same(b->compiler, build_compiler()) && same(b->isa, build_isa())
+    return same(b->version, build_version()) && same(b->commit, build_commit()) &&
+                   same(b->config, build_config()) && same(b->compiler, build_compiler()) &&
+                   same(b->isa, build_isa())
                ? RECORD_SAME_BUILD
                : RECORD_OTHER_BUILD;
 }
 
-static enum err_code read_use(const struct yaml_node *root, const char *role, struct policy_use *use, struct err *e)
+static enum err_code read_use(const struct yaml_node *root, const char *role,
+                              struct policy_use *use, struct err *e)
 {
     const struct yaml_node *map = yaml_find(root, role);
-    const struct yaml_node *name = map ? yaml_find(map, "name") : NULL, *options = map ? yaml_find(map, "options") : NULL;
+    const struct yaml_node *name = map ? yaml_find(map, "name") : NULL,
+                           *options = map ? yaml_find(map, "options") : NULL;
     if (!map)
         return ERR_OK;
     if (!name || name->kind != YAML_SCALAR)
         return err_set(e, ERR_PARSE, "%s: no name", role);
     const struct policy *p = policy_find(name->text);
     if (!p)
-        return err_set(e, ERR_MISMATCH, "%s: this build knows no policy \"%.60s\"", role, name->text);
+        return err_set(e, ERR_MISMATCH, "%s: this build knows no policy \"%.60s\"", role,
+                       name->text);
     policy_use_default(use, p);
     if (options && opt_read_node(p->options, &use->opt, "config", options, NULL, e)) {
         err_wrap(e, "%s: this build reads the options of %s otherwise", role, p->name);
@@ -319,20 +332,22 @@ static enum err_code read_use(const struct yaml_node *root, const char *role, st
     return ERR_OK;
 }
 
-static enum err_code read_text(const char *text, bool policies, struct record_rebuilt *r, struct err *e)
+static enum err_code read_text(const char *text, bool policies, struct record_rebuilt *r,
+                               struct err *e)
 {
     struct yaml_doc *doc;
     enum err_code rc = yaml_parse(text, strlen(text), "config", &doc, e);
     if (rc)
         return rc;
-    const struct yaml_node *root = yaml_root(doc), *config = root ? yaml_find(root, "config") : NULL;
+    const struct yaml_node *root = yaml_root(doc),
+                           *config = root ? yaml_find(root, "config") : NULL;
     if (!config)
         rc = err_set(e, ERR_PARSE, "no config");
     if (!rc)
         rc = opt_read_node(&config_table, &r->text, "config", config, NULL, e);
     if (!rc && r->text.version != RECORD_VERSION)
-        rc = err_set(e, ERR_MISMATCH, "version %" PRId64 " of the text, this build reads %d", r->text.version,
-                     RECORD_VERSION);
+        rc = err_set(e, ERR_MISMATCH, "version %" PRId64 " of the text, this build reads %d",
+                     r->text.version, RECORD_VERSION);
     if (!rc && policies)
         rc = read_use(root, "main", &r->cfg.main, e);
     if (!rc && policies)
@@ -348,7 +363,8 @@ static enum err_code spec_in(const struct spec_text *t, struct capacity_spec *s,
     const int64_t whole[] = {t->units_min, t->units_max, t->units_min_safe, t->gpus_per_unit};
     for (size_t i = 0; i < ARRAY_LEN(whole); i++)
         if (whole[i] < 0 || whole[i] > 1 << 20)
-            return err_set(e, ERR_RANGE, "spec: %" PRId64 " is no number of units or GPUs", whole[i]);
+            return err_set(e, ERR_RANGE, "spec: %" PRId64 " is no number of units or GPUs",
+                           whole[i]);
     *s = (struct capacity_spec){.units_min = (int)t->units_min,
                                 .units_max = (int)t->units_max,
                                 .units_min_safe = (int)t->units_min_safe,
@@ -367,12 +383,13 @@ static enum err_code points_in(struct record_rebuilt *r, struct err *e)
     const struct latency_text *t = &r->text.latency;
     size_t n = t->load.n;
     if (n > LATENCY_POINTS_MAX || t->p50.n != n || t->p99.n != n)
-        return err_set(e, ERR_PARSE, "latency: %zu, %zu and %zu numbers, expected as many each", n, t->p50.n, t->p99.n);
+        return err_set(e, ERR_PARSE, "latency: %zu, %zu and %zu numbers, expected as many each", n,
+                       t->p50.n, t->p99.n);
     r->point = mem_zero(n + 1, sizeof *r->point);
     for (size_t i = 0; i < n; i++)
         r->point[i] = (struct latency_point){t->load.items[i], t->p50.items[i], t->p99.items[i]};
-    r->source.latency = (struct record_latency){.kind = RECORD_CURVE, .unit_qps = t->unit_qps, .point = r->point,
-                                                .n_points = (int)n};
+    r->source.latency = (struct record_latency){
+        .kind = RECORD_CURVE, .unit_qps = t->unit_qps, .point = r->point, .n_points = (int)n};
     return ERR_OK;
 }
 
@@ -382,22 +399,25 @@ static enum err_code latency_in(struct record_rebuilt *r, struct err *e)
     const double slo_ms = r->text.spec.slo_p99_ms;
     char hex[HASH_HEX];
     enum err_code rc = ERR_OK;
-    if (t->units_max < 1 || t->units_max > CAPACITY_UNITS_LIMIT || t->slots < 0 || t->slots > 1 << 20)
+    if (t->units_max < 1 || t->units_max > CAPACITY_UNITS_LIMIT || t->slots < 0 ||
+        t->slots > 1 << 20)
         return err_set(e, ERR_RANGE, "latency: units_max or slots out of range");
     if (t->kind == RECORD_CURVE && !(rc = points_in(r, e)))
-        rc = latency_from_curve(r->point, r->source.latency.n_points, t->unit_qps, (int)t->units_max, slo_ms,
-                                &r->latency, e);
+        rc = latency_from_curve(r->point, r->source.latency.n_points, t->unit_qps,
+                                (int)t->units_max, slo_ms, &r->latency, e);
     if (t->kind == RECORD_ERLANG) {
-        r->source.latency =
-            (struct record_latency){.kind = RECORD_ERLANG, .service_ms = t->service_ms, .slots = (int)t->slots};
-        rc = latency_from_erlang(t->service_ms, (int)t->slots, (int)t->units_max, slo_ms, &r->latency, e);
+        r->source.latency = (struct record_latency){
+            .kind = RECORD_ERLANG, .service_ms = t->service_ms, .slots = (int)t->slots};
+        rc = latency_from_erlang(t->service_ms, (int)t->slots, (int)t->units_max, slo_ms,
+                                 &r->latency, e);
     }
     if (rc)
         return err_wrap(e, "latency");
     r->has_latency = true;
     hash_latency(&r->latency, hex);
     if (!same(t->hash, hex))
-        return err_set(e, ERR_MISMATCH, "latency: the model made again is not the one decided with");
+        return err_set(e, ERR_MISMATCH,
+                       "latency: the model made again is not the one decided with");
     return ERR_OK;
 }
 
@@ -409,12 +429,15 @@ static enum err_code policy_in(struct record_rebuilt *r, const char *other, stru
     if (!r->text.policy_file)
         return ERR_OK;
     if (!wanted || !*wanted)
-        return err_set(e, ERR_MISSING, "policy file %s could not be read when the decision was recorded", path);
+        return err_set(e, ERR_MISSING,
+                       "policy file %s could not be read when the decision was recorded", path);
     hash_file(path, hex);
     if (!*hex)
-        return err_set(e, ERR_MISSING, "policy file %s is not there; --policy-file names where it is now", path);
+        return err_set(e, ERR_MISSING,
+                       "policy file %s is not there; --policy-file names where it is now", path);
     if (!same(wanted, hex))
-        return err_set(e, ERR_MISMATCH, "policy file %s is another one (hash %s, decided with %s)", path, hex, wanted);
+        return err_set(e, ERR_MISMATCH, "policy file %s is another one (hash %s, decided with %s)",
+                       path, hex, wanted);
     struct policy_use used = r->cfg.main;
     enum err_code rc = learned_load(path, &r->learned, e);
     if (rc)
@@ -437,8 +460,8 @@ static void tell_build(struct record_rebuilt *r)
         buf_fmt(&r->made_by, "%s%s", i ? " " : "", part[i] ? part[i] : "?");
 }
 
-static enum err_code rebuild(struct record_rebuilt *r, const char *text, const char *policy_file, bool policies,
-                             struct err *e)
+static enum err_code rebuild(struct record_rebuilt *r, const char *text, const char *policy_file,
+                             bool policies, struct err *e)
 {
     enum err_code rc = read_text(text, policies, r, e);
     if (!rc)
@@ -455,8 +478,8 @@ static enum err_code rebuild(struct record_rebuilt *r, const char *text, const c
     return rc || !policies ? rc : capacity_config_finish(&r->cfg, e);
 }
 
-static enum err_code rebuild_new(const char *text, const char *policy_file, bool policies, struct record_rebuilt **out,
-                                 struct err *e)
+static enum err_code rebuild_new(const char *text, const char *policy_file, bool policies,
+                                 struct record_rebuilt **out, struct err *e)
 {
     struct record_rebuilt *r = mem_zero(1, sizeof *r);
     r->made_by = buf_init(1 << 16);
@@ -471,7 +494,8 @@ static enum err_code rebuild_new(const char *text, const char *policy_file, bool
     return ERR_OK;
 }
 
-enum err_code record_rebuild(const char *text, const char *policy_file, struct record_rebuilt **out, struct err *e)
+enum err_code record_rebuild(const char *text, const char *policy_file, struct record_rebuilt **out,
+                             struct err *e)
 {
     return rebuild_new(text, policy_file, true, out, e);
 }

@@ -1,7 +1,8 @@
 /* record_priv.h - the blobs of a decision: one description of each layout, for both directions.
  *
- * Little endian, value by value.  wire_* copies between a value and the bytes: a wire made by wire_write takes
- * values, one made by wire_read gives them.  Running past the end sets `bad` and everything after it is a no-op. */
+ * Little endian, value by value.  wire_* copies between a value and the bytes: a wire made by
+ * wire_write takes values, one made by wire_read gives them.  Running past the end sets `bad` and
+ * everything after it is a no-op. */
 #ifndef DAEMON_RECORD_PRIV_H
 #define DAEMON_RECORD_PRIV_H
 
@@ -30,9 +31,9 @@ static inline struct wire wire_read(const void *p, size_t n)
 
 /* What a decision says beside its view, observation and guard chain. */
 struct choice {
-    struct rng rng;       /* before it */
+    struct rng rng; /* before it */
     bool drew;
-    uint64_t state_hash;  /* of the memory after it */
+    uint64_t state_hash; /* of the memory after it */
 };
 
 void wire_view(struct wire *w, struct capacity_view *v);
@@ -46,7 +47,7 @@ void wire_chain(struct wire *w, struct capacity_record *r);
 bool record_view_sane(const struct capacity_view *v);
 /* Of the used part of a state. */
 uint64_t record_state_hash(const struct capacity_config *cfg, const struct capacity_state *s);
-NODISCARD enum err_code record_choice(const struct store_decision *d, struct capacity_record *r, struct choice *c,
-                                      struct err *e);
+NODISCARD enum err_code record_choice(const struct store_decision *d, struct capacity_record *r,
+                                      struct choice *c, struct err *e);
 
 #endif

@@ -27,7 +27,8 @@ static bool on_target(void *ctx, const struct store_target *t)
     if ((x->q->name && strcmp(x->q->name, t->name) != 0) ||
         (x->q->namespace_ && strcmp(x->q->namespace_, t->namespace_) != 0))
         return true;
-    bool first = x->n == 0, same = first || (strcmp(x->name, t->name) == 0 && strcmp(x->namespace_, t->namespace_) == 0);
+    bool first = x->n == 0, same = first || (strcmp(x->name, t->name) == 0 &&
+                                             strcmp(x->namespace_, t->namespace_) == 0);
     if (first) {
         (void)snprintf(x->name, sizeof x->name, "%s", t->name);
         (void)snprintf(x->namespace_, sizeof x->namespace_, "%s", t->namespace_);
@@ -54,7 +55,7 @@ static enum err_code find_target(struct store *s, struct identity *x, struct err
     return rc;
 }
 
-/* ---- the service ------------------------------------------------------------------------------- */
+/* ---- the service ----------------------------------------------------------------------------- */
 
 struct newest {
     int64_t config_id, time_us;
@@ -117,19 +118,24 @@ static void take_spec(const struct capacity_spec *spec, struct recorded *r)
     sc->chance.noise_frac = 0;
 }
 
-static enum err_code load_service(struct store *s, const struct identity *x, struct recorded *r, struct err *e)
+static enum err_code load_service(struct store *s, const struct identity *x, struct recorded *r,
+                                  struct err *e)
 {
     struct newest newest = {.time_us = INT64_MIN};
     struct text text = {.b = buf_init(1 << 20)};
     struct record_rebuilt *made = NULL;
     enum err_code rc = ERR_OK;
     for (int i = 0; i < x->n && !rc; i++) {
-        struct store_query q = {.target_id = x->id[i], .role = 1 + STORE_ACTING, .newest_first = true, .limit = 1,
+        struct store_query q = {.target_id = x->id[i],
+                                .role = 1 + STORE_ACTING,
+                                .newest_first = true,
+                                .limit = 1,
                                 .until_us = x->q->until_us};
         rc = store_decisions(s, &q, on_newest, &newest, e);
     }
     if (!rc && !newest.config_id)
-        rc = err_set(e, ERR_MISSING, "%s/%s: no decision is stored, so what is asked of the service is not known",
+        rc = err_set(e, ERR_MISSING,
+                     "%s/%s: no decision is stored, so what is asked of the service is not known",
                      x->namespace_, x->name);
     if (!rc)
         rc = store_config_get(s, newest.config_id, on_config, &text, e);
@@ -142,18 +148,20 @@ static enum err_code load_service(struct store *s, const struct identity *x, str
     struct buf name = buf_init(1 << 12);
     buf_fmt(&name, "%s/%s", x->namespace_, x->name);
     mem_free(r->scenario.name);
-    r->scenario.name = mem_strdup(name.n > SCENARIO_NAME_MAX ? name.p + (name.n - SCENARIO_NAME_MAX) : name.p);
+    r->scenario.name =
+        mem_strdup(name.n > SCENARIO_NAME_MAX ? name.p + (name.n - SCENARIO_NAME_MAX) : name.p);
     buf_fini(&name);
     take_spec(&record_rebuilt_config(made)->spec, r);
     take_latency(&src->latency, r);
     r->scenario.guard = record_rebuilt_config(made)->guard;
     (void)snprintf(r->zone, sizeof r->zone, "%s", src->zone ? src->zone : "");
-    (void)snprintf(r->policy, sizeof r->policy, "%s", src->policy_file ? src->policy_file : newest.policy);
+    (void)snprintf(r->policy, sizeof r->policy, "%s",
+                   src->policy_file ? src->policy_file : newest.policy);
     record_rebuilt_free(made);
     return ERR_OK;
 }
 
-/* ---- what was measured ------------------------------------------------------------------------- */
+/* ---- what was measured ----------------------------------------------------------------------- */
 
 struct reading {
     struct recorded *r;
@@ -188,7 +196,8 @@ static bool on_sample(void *ctx, const struct store_sample *s)
     return true;
 }
 
-static enum err_code read_samples(struct store *s, const struct identity *x, struct reading *rd, struct err *e)
+static enum err_code read_samples(struct store *s, const struct identity *x, struct reading *rd,
+                                  struct err *e)
 {
     enum err_code rc = ERR_OK;
     int64_t until = x->q->until_us ? x->q->until_us : INT64_MAX;
@@ -205,7 +214,10 @@ static int64_t bridge(struct recorded *r)
         if (i < r->n && !(r->qps[i] >= 0 && r->qps[i] < 1e30f))
             continue;
         int64_t gap = i - last - 1;
-        float from = last >= 0 ? r->qps[last] : i < r->n ? r->qps[i] : 0, to = i < r->n ? r->qps[i] : from;
+        float from = last >= 0  ? r->qps[last]
+                     : i < r->n ? r->qps[i]
+                                : 0,
+              to = i < r->n ? r->qps[i] : from;
         for (int64_t j = last + 1; j < i; j++) {
             r->qps[j] = from + (to - from) * (float)(j - last) / (float)(gap + 1);
             r->barred[j] = gap > GAP_STEPS;
@@ -216,18 +228,21 @@ static int64_t bridge(struct recorded *r)
     return barred;
 }
 
-static enum err_code load_demand(struct store *s, const struct identity *x, struct recorded *r, struct err *e)
+static enum err_code load_demand(struct store *s, const struct identity *x, struct recorded *r,
+                                 struct err *e)
 {
-    struct reading rd = {.r = r, .step_us = r->scenario.step_us, .first_us = INT64_MAX, .last_us = INT64_MIN};
+    struct reading rd = {
+        .r = r, .step_us = r->scenario.step_us, .first_us = INT64_MAX, .last_us = INT64_MIN};
     enum err_code rc = read_samples(s, x, &rd, e);
     if (rc)
         return rc;
     if (rd.last_us < rd.first_us)
-        return err_set(e, ERR_MISSING, "%s/%s: no samples are stored for this time", x->namespace_, x->name);
+        return err_set(e, ERR_MISSING, "%s/%s: no samples are stored for this time", x->namespace_,
+                       x->name);
     if (rd.first_us < INT64_MIN / 2 || rd.last_us > INT64_MAX / 2 ||
         (rd.last_us - rd.first_us) / rd.step_us >= STEPS_MAX)
-        return err_set(e, ERR_LIMIT, "%s/%s: samples span more than %d steps; --since names less", x->namespace_, x->name,
-                       STEPS_MAX);
+        return err_set(e, ERR_LIMIT, "%s/%s: samples span more than %d steps; --since names less",
+                       x->namespace_, x->name, STEPS_MAX);
     r->start_us = rd.first_us - rd.step_us;
     r->n = step_of(&rd, rd.last_us) + 1;
     r->qps = try_zero((size_t)r->n, sizeof *r->qps);
@@ -241,7 +256,7 @@ static enum err_code load_demand(struct store *s, const struct identity *x, stru
     return read_samples(s, x, &rd, e);
 }
 
-/* ---- what it had ------------------------------------------------------------------------------- */
+/* ---- what it had ----------------------------------------------------------------------------- */
 
 struct sizes {
     struct reading rd;
@@ -260,12 +275,15 @@ static bool on_size(void *ctx, const struct store_decision *d, const struct stor
         return true;
     int64_t most = z->rd.r->scenario.service.units_max;
     z->above += d->units_before > most;
-    z->rd.r->units[i] = (int16_t)(d->units_before < 0 ? 0 : d->units_before > most ? most : d->units_before);
+    z->rd.r->units[i] = (int16_t)(d->units_before < 0      ? 0
+                                  : d->units_before > most ? most
+                                                           : d->units_before);
     z->known[i] = true;
     return true;
 }
 
-/* Steps without a decision had what the next known one had, as long as the gap is short; other steps are barred. */
+/* Steps without a decision had what the next known one had, as long as the gap is short; other
+ * steps are barred. */
 static int64_t hold_sizes(struct recorded *r, const bool *known)
 {
     int64_t unknown = 0, next = -1;
@@ -285,8 +303,8 @@ static int64_t hold_sizes(struct recorded *r, const bool *known)
     return unknown;
 }
 
-static enum err_code load_sizes(struct store *s, const struct identity *x, struct recorded *r, int64_t *unknown,
-                                int64_t *above, struct err *e)
+static enum err_code load_sizes(struct store *s, const struct identity *x, struct recorded *r,
+                                int64_t *unknown, int64_t *above, struct err *e)
 {
     struct sizes z = {.rd = {.r = r, .step_us = r->scenario.step_us}, .last = -1};
     enum err_code rc = ERR_OK;
@@ -294,8 +312,10 @@ static enum err_code load_sizes(struct store *s, const struct identity *x, struc
     if (!z.known)
         return err_set(e, ERR_NOMEM, "%" PRId64 " steps", r->n);
     for (int i = 0; i < x->n && !rc; i++) {
-        struct store_query q = {.target_id = x->id[i], .role = 1 + STORE_ACTING,
-                                .since_us = r->start_us, .until_us = x->q->until_us};
+        struct store_query q = {.target_id = x->id[i],
+                                .role = 1 + STORE_ACTING,
+                                .since_us = r->start_us,
+                                .until_us = x->q->until_us};
         rc = store_decisions(s, &q, on_size, &z, e);
     }
     *unknown = rc ? 0 : hold_sizes(r, z.known);
@@ -304,7 +324,7 @@ static enum err_code load_sizes(struct store *s, const struct identity *x, struc
     return rc;
 }
 
-/* ---- all together ------------------------------------------------------------------------------ */
+/* ---- all together ---------------------------------------------------------------------------- */
 
 static void note_share(struct recorded *r, int64_t n, const char *what)
 {
@@ -318,24 +338,30 @@ static void take_notes(struct recorded *r, int64_t gaps, int64_t unknown, int64_
     double days = (double)(r->n * r->scenario.step_us) / (double)US_PER_DAY;
     for (int64_t i = 0; i < r->n; i++)
         if (!r->barred[i])
-            r->cost_usd += r->units[i] * r->scenario.service.price_usd_h * (double)r->scenario.step_us / (double)US_PER_H;
+            r->cost_usd += r->units[i] * r->scenario.service.price_usd_h *
+                           (double)r->scenario.step_us / (double)US_PER_H;
     buf_fmt(&r->notes, "measured live: %.2f $ for the units asked for", r->cost_usd);
     if (r->steps)
         buf_fmt(&r->notes, "; p99 over the target in %.2f %% of %" PRId64 " measured steps",
                 100.0 * (double)r->misses / (double)r->steps, r->steps);
     buf_str(&r->notes, "\n");
     if (days < 1)
-        buf_fmt(&r->notes, "%.1f h of records: too little to judge anything on (a day at least)\n", 24 * days);
+        buf_fmt(&r->notes, "%.1f h of records: too little to judge anything on (a day at least)\n",
+                24 * days);
     if (!r->judged)
-        buf_fmt(&r->notes, "%.1f days of records: rules are not tuned, and no verdict is given (three days)\n", days);
+        buf_fmt(&r->notes,
+                "%.1f days of records: rules are not tuned, and no verdict is given (three days)\n",
+                days);
     if (days < 7)
-        buf_str(&r->notes, "forecasts need seven days: policies that use one go without in the first week\n");
+        buf_str(&r->notes,
+                "forecasts need seven days: policies that use one go without in the first week\n");
     note_share(r, gaps, "were not measured and do not count");
     note_share(r, unknown, "have no decision near and do not count");
     note_share(r, above, "had more units than the most now stated; they are counted as that many");
 }
 
-enum err_code recorded_load(struct store *s, const struct store_query *q, struct recorded *r, struct err *e)
+enum err_code recorded_load(struct store *s, const struct store_query *q, struct recorded *r,
+                            struct err *e)
 {
     struct identity x = {.q = q};
     int64_t unknown = 0, above = 0, gaps = 0;
@@ -352,8 +378,8 @@ enum err_code recorded_load(struct store *s, const struct store_query *q, struct
         rc = load_sizes(s, &x, r, &unknown, &above, e);
     }
     if (!rc && r->n * r->scenario.step_us < US_PER_H)
-        rc = err_set(e, ERR_RANGE, "%s/%s: %.0f min of samples; an hour is the least", x.namespace_, x.name,
-                     (double)(r->n * r->scenario.step_us) / (double)US_PER_MIN);
+        rc = err_set(e, ERR_RANGE, "%s/%s: %.0f min of samples; an hour is the least", x.namespace_,
+                     x.name, (double)(r->n * r->scenario.step_us) / (double)US_PER_MIN);
     if (rc) {
         recorded_fini(r);
         return rc;

@@ -50,16 +50,16 @@ struct replay {
     int next_slot;
     /* The stream at hand: one target in one role. */
     struct capacity_state state;
-    int64_t config_id;   /* that `state` belongs to; 0: there is none */
+    int64_t config_id;    /* that `state` belongs to; 0: there is none */
     char broken[WHY_MAX]; /* why there is none; "": no keyframe came yet */
     enum replay_fate broken_fate;
     uint32_t seen;
     bool stop;
-    enum err_code rc;    /* of a callback */
+    enum err_code rc; /* of a callback */
     struct err *e;
 };
 
-/* ---- configurations ---------------------------------------------------------------------------- */
+/* ---- configurations -------------------------------------------------------------------------- */
 
 struct rebuilding {
     const char *policy_file;
@@ -90,7 +90,7 @@ static const struct config_slot *config_of(struct replay *r, int64_t id)
     return slot;
 }
 
-/* ---- comparing --------------------------------------------------------------------------------- */
+/* ---- comparing ------------------------------------------------------------------------------- */
 
 static void put(struct buf *why, const char *what, double then, double now)
 {
@@ -104,16 +104,21 @@ static bool same_bits(float a, float b)
     return memcmp(&a, &b, sizeof a) == 0;
 }
 
-static void compare_sizes(const struct capacity_record *a, const struct capacity_record *b, struct buf *why)
+static void compare_sizes(const struct capacity_record *a, const struct capacity_record *b,
+                          struct buf *why)
 {
     const struct {
         const char *what;
         int then, now;
     } all[] = {
-        {"proposed", a->proposed, b->proposed},       {"executed", a->executed, b->executed},
-        {"rule's size", a->rule_units, b->rule_units}, {"base's size", a->base_units, b->base_units},
-        {"action", a->action, b->action},             {"error", a->error, b->error},
-        {"units before", a->units_before, b->units_before}, {"checks", a->n_checks, b->n_checks},
+        {"proposed", a->proposed, b->proposed},
+        {"executed", a->executed, b->executed},
+        {"rule's size", a->rule_units, b->rule_units},
+        {"base's size", a->base_units, b->base_units},
+        {"action", a->action, b->action},
+        {"error", a->error, b->error},
+        {"units before", a->units_before, b->units_before},
+        {"checks", a->n_checks, b->n_checks},
     };
     for (size_t i = 0; i < ARRAY_LEN(all); i++)
         if (all[i].then != all[i].now)
@@ -124,7 +129,8 @@ static void compare_sizes(const struct capacity_record *a, const struct capacity
         buf_fmt(why, "%sversion of policy and options", why->n ? "; " : "");
 }
 
-static void compare_numbers(const struct capacity_record *a, const struct capacity_record *b, struct buf *why)
+static void compare_numbers(const struct capacity_record *a, const struct capacity_record *b,
+                            struct buf *why)
 {
     char what[64];
     if (!same_bits(a->value, b->value))
@@ -138,31 +144,34 @@ static void compare_numbers(const struct capacity_record *a, const struct capaci
             put(why, what, a->candidate[i], b->candidate[i]);
     }
     for (int i = 0; i < CAPACITY_OBS; i++) {
-        (void)snprintf(what, sizeof what, "observation %s", observation_get((enum observation)i)->name);
+        (void)snprintf(what, sizeof what, "observation %s",
+                       observation_get((enum observation)i)->name);
         if (!same_bits(a->obs[i], b->obs[i]))
             put(why, what, (double)a->obs[i], (double)b->obs[i]);
     }
 }
 
-static void compare_chain(const struct capacity_record *a, const struct capacity_record *b, struct buf *why)
+static void compare_chain(const struct capacity_record *a, const struct capacity_record *b,
+                          struct buf *why)
 {
     int n = a->n_checks < b->n_checks ? a->n_checks : b->n_checks;
     for (int i = 0; i < n; i++) {
         const struct guard_result *x = &a->chain[i], *y = &b->chain[i];
-        if (x->check == y->check && x->verdict == y->verdict && x->reason == y->reason && x->lo == y->lo &&
-            x->hi == y->hi && memcmp(x->num, y->num, sizeof x->num) == 0)
+        if (x->check == y->check && x->verdict == y->verdict && x->reason == y->reason &&
+            x->lo == y->lo && x->hi == y->hi && memcmp(x->num, y->num, sizeof x->num) == 0)
             continue;
         if (why->n <= WHY_MAX)
             buf_fmt(why, "%sguard %s: %s [%d..%d], made again %s [%d..%d]", why->n ? "; " : "",
-                    guard_check_name((enum guard_check)x->check), guard_verdict_name((enum guard_verdict)x->verdict),
-                    x->lo, x->hi, guard_verdict_name((enum guard_verdict)y->verdict), y->lo, y->hi);
+                    guard_check_name((enum guard_check)x->check),
+                    guard_verdict_name((enum guard_verdict)x->verdict), x->lo, x->hi,
+                    guard_verdict_name((enum guard_verdict)y->verdict), y->lo, y->hi);
     }
 }
 
-/* The record read against the record made again.  Words where something differs, "" where nothing does.
- * Both are also packed again and compared as bytes, so that no value is forgotten here. */
-static void compare(const struct store_decision *d, const struct capacity_record *then, struct capacity_record *now,
-                    struct choice *choice, struct buf *why)
+/* The record read against the record made again.  Words where something differs, "" where nothing
+ * does. Both are also packed again and compared as bytes, so that no value is forgotten here. */
+static void compare(const struct store_decision *d, const struct capacity_record *then,
+                    struct capacity_record *now, struct choice *choice, struct buf *why)
 {
     unsigned char obs[OBS_BLOB_MAX], packed[CHOICE_BLOB_MAX], chain[CHAIN_BLOB_MAX];
     struct wire o = wire_write(obs, sizeof obs), c = wire_write(packed, sizeof packed),
@@ -180,16 +189,17 @@ static void compare(const struct store_decision *d, const struct capacity_record
         buf_str(why, "a value that has no name here");
 }
 
-/* ---- one decision ------------------------------------------------------------------------------ */
+/* ---- one decision ---------------------------------------------------------------------------- */
 
 static bool asked_for(const struct store_query *q, const struct store_decision *d)
 {
-    return (!q->since_us || d->time_us >= q->since_us) && (!q->until_us || d->time_us < q->until_us) &&
-           (!q->first_id || d->id >= q->first_id) && (!q->last_id || d->id <= q->last_id);
+    return (!q->since_us || d->time_us >= q->since_us) &&
+           (!q->until_us || d->time_us < q->until_us) && (!q->first_id || d->id >= q->first_id) &&
+           (!q->last_id || d->id <= q->last_id);
 }
 
-static void tell(struct replay *r, const struct store_decision *d, const struct store_target *t, enum replay_fate fate,
-                 const char *why)
+static void tell(struct replay *r, const struct store_decision *d, const struct store_target *t,
+                 enum replay_fate fate, const char *why)
 {
     if (!asked_for(r->q, d))
         return;
@@ -216,7 +226,8 @@ static void start_from(struct replay *r, const struct store_decision *d)
         lose(r, REPLAY_NO_CONFIG, c->why.msg);
         return;
     }
-    if (capacity_state_unpack(record_rebuilt_config(c->made), d->state.p, d->state.n, &r->state, &e)) {
+    if (capacity_state_unpack(record_rebuilt_config(c->made), d->state.p, d->state.n, &r->state,
+                              &e)) {
         lose(r, REPLAY_UNREADABLE, e.msg);
         return;
     }
@@ -225,7 +236,8 @@ static void start_from(struct replay *r, const struct store_decision *d)
     r->count->keyframes++;
 }
 
-static void make_again(struct replay *r, const struct store_decision *d, const struct store_target *t)
+static void make_again(struct replay *r, const struct store_decision *d,
+                       const struct store_target *t)
 {
     struct capacity_view view;
     struct capacity_record then, now;
@@ -233,7 +245,8 @@ static void make_again(struct replay *r, const struct store_decision *d, const s
     struct capacity_plan plan;
     struct err e;
     const struct config_slot *c = config_of(r, d->config_id);
-    if (!c->made || record_view(d, &view, &e) || record_read(d, &then, &e) || record_choice(d, &then, &choice, &e)) {
+    if (!c->made || record_view(d, &view, &e) || record_read(d, &then, &e) ||
+        record_choice(d, &then, &choice, &e)) {
         lose(r, REPLAY_UNREADABLE, c->made ? e.msg : c->why.msg);
         tell(r, d, t, REPLAY_UNREADABLE, r->broken);
         return;
@@ -253,7 +266,9 @@ static void make_again(struct replay *r, const struct store_decision *d, const s
     if (!ours)
         buf_fmt(&why, "%sdecided by %s", same ? "" : "; ", by);
     tell(r, d, t,
-         same ? ours ? REPLAY_SAME : REPLAY_OTHER_BUILD_SAME : ours ? REPLAY_DIFFERENT : REPLAY_OTHER_BUILD_DIFFERENT,
+         same   ? ours ? REPLAY_SAME : REPLAY_OTHER_BUILD_SAME
+         : ours ? REPLAY_DIFFERENT
+                : REPLAY_OTHER_BUILD_DIFFERENT,
          why.p);
     buf_fini(&why);
 }
@@ -274,7 +289,7 @@ static bool on_decision(void *ctx, const struct store_decision *d, const struct 
     return !r->stop;
 }
 
-/* ---- streams ----------------------------------------------------------------------------------- */
+/* ---- streams --------------------------------------------------------------------------------- */
 
 struct first {
     int64_t id;
@@ -335,8 +350,8 @@ static bool on_target(void *ctx, const struct store_target *t)
     return true;
 }
 
-enum err_code replay_run(struct store *s, const struct store_query *q, const char *policy_file, replay_fn *fn,
-                         void *ctx, struct replay_counts *out, struct err *e)
+enum err_code replay_run(struct store *s, const struct store_query *q, const char *policy_file,
+                         replay_fn *fn, void *ctx, struct replay_counts *out, struct err *e)
 {
     struct wanted w = {.q = q};
     struct replay *r = mem_zero(1, sizeof *r);

@@ -1,9 +1,10 @@
 /* replay.h - stored decisions made again, and compared bit for bit.
  *
- * Target by target and role by role: the newest keyframe at or before the first decision asked for gives the memory,
- * the stored text gives the configuration, and from there every decision is made again from its stored view.  Compared
- * are proposal, executed size, rule's size, inputs hash, observation, candidates, mask, probabilities, value, the
- * guard's chain with its numbers, and the memory afterwards (by hash).
+ * Target by target and role by role: the newest keyframe at or before the first decision asked for
+ * gives the memory, the stored text gives the configuration, and from there every decision is made
+ * again from its stored view.  Compared are proposal, executed size, rule's size, inputs hash,
+ * observation, candidates, mask, probabilities, value, the guard's chain with its numbers, and the
+ * memory afterwards (by hash).
  *
  * What cannot be made again is never counted as the same, and says why.  One thread. */
 #ifndef DAEMON_REPLAY_H
@@ -36,7 +37,8 @@ struct replay_finding {
     const struct store_decision *decision;
     const struct store_target *target;
     enum replay_fate fate;
-    const char *why; /* "executed 12, made again 13; observation qps_over_median 1.8, made again 1.9" */
+    const char
+        *why; /* "executed 12, made again 13; observation qps_over_median 1.8, made again 1.9" */
 };
 /* Return false to stop. */
 typedef bool replay_fn(void *ctx, const struct replay_finding *f);
@@ -47,12 +49,13 @@ struct replay_counts {
     int64_t keyframes; /* started from */
 };
 
-/* q: which decisions; its target, names, role, times and ids are looked at.  policy_file: where the learned policy is
- * now, NULL: where it was.  Errors: of reading the store; ERR_INTERRUPTED. */
-NODISCARD enum err_code replay_run(struct store *s, const struct store_query *q, const char *policy_file, replay_fn *fn,
-                                   void *ctx, struct replay_counts *out, struct err *e);
-/* Everything asked for was made again by this build and came out the same; decisions whose keyframe retention has
- * removed are nobody's fault and do not count against it. */
+/* q: which decisions; its target, names, role, times and ids are looked at.  policy_file: where the
+ * learned policy is now, NULL: where it was.  Errors: of reading the store; ERR_INTERRUPTED. */
+NODISCARD enum err_code replay_run(struct store *s, const struct store_query *q,
+                                   const char *policy_file, replay_fn *fn, void *ctx,
+                                   struct replay_counts *out, struct err *e);
+/* Everything asked for was made again by this build and came out the same; decisions whose keyframe
+ * retention has removed are nobody's fault and do not count against it. */
 bool replay_passed(const struct replay_counts *c);
 
 #endif

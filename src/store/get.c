@@ -6,10 +6,11 @@
 #include "base/mem.h"
 #include "store/store_priv.h"
 
-/* ---- decisions --------------------------------------------------------------------------------- */
+/* ---- decisions ------------------------------------------------------------------------------- */
 
 /* Columns in the order of SQL_DECISION_COLUMNS, then of SQL_DECISION_BLOBS. */
-static void read_decision(sqlite3_stmt *st, bool blobs, struct store_decision *d, struct store_target *t)
+static void read_decision(sqlite3_stmt *st, bool blobs, struct store_decision *d,
+                          struct store_target *t)
 {
     int at = 0;
     int64_t action, role;
@@ -43,7 +44,8 @@ static void read_decision(sqlite3_stmt *st, bool blobs, struct store_decision *d
     d->why = store_column_text(st, at++);
     d->holder = store_column_text(st, at++);
     t->id = sqlite3_column_int64(st, at++);
-    const char **const part[] = {&t->cluster, &t->group, &t->kind, &t->namespace_, &t->name, &t->uid};
+    const char **const part[] = {&t->cluster,    &t->group, &t->kind,
+                                 &t->namespace_, &t->name,  &t->uid};
     for (size_t i = 0; i < ARRAY_LEN(part); i++)
         *part[i] = store_column_text(st, at++);
     struct store_blob *const blob[] = {&d->view, &d->obs, &d->choice, &d->chain, &d->state};
@@ -54,7 +56,7 @@ static void read_decision(sqlite3_stmt *st, bool blobs, struct store_decision *d
 /* One condition of a query: its SQL and its parameter. */
 struct condition {
     bool wanted;
-    const char *sql;  /* with one ?, or none */
+    const char *sql; /* with one ?, or none */
     int64_t number;
     const char *text; /* instead of the number */
 };
@@ -86,13 +88,14 @@ static size_t conditions_of(const struct store_query *q, struct condition c[])
 
 enum { CONDITIONS_MAX = 12 };
 
-static enum err_code prepare_query(struct store *s, const struct store_query *q, sqlite3_stmt **out, struct err *e)
+static enum err_code prepare_query(struct store *s, const struct store_query *q, sqlite3_stmt **out,
+                                   struct err *e)
 {
     struct condition c[CONDITIONS_MAX];
     struct buf sql = buf_init(1 << 16);
     size_t n = conditions_of(q, c);
-    buf_fmt(&sql, "SELECT %s%s%s%s", SQL_DECISION_COLUMNS, q->blobs ? SQL_DECISION_BLOBS : "", SQL_DECISION_FROM,
-            q->blobs ? SQL_DECISION_STATE : "");
+    buf_fmt(&sql, "SELECT %s%s%s%s", SQL_DECISION_COLUMNS, q->blobs ? SQL_DECISION_BLOBS : "",
+            SQL_DECISION_FROM, q->blobs ? SQL_DECISION_STATE : "");
     for (size_t i = 0; i < n; i++)
         buf_fmt(&sql, "%s%s", i ? " AND " : " WHERE ", c[i].sql);
     buf_fmt(&sql, " ORDER BY d.id%s LIMIT ?", q->newest_first ? " DESC" : "");
@@ -100,14 +103,15 @@ static enum err_code prepare_query(struct store *s, const struct store_query *q,
     buf_fini(&sql);
     for (size_t i = 0; i < n && !rc; i++)
         if (strchr(c[i].sql, '?'))
-            rc = c[i].text ? store_bind_text(*out, at++, c[i].text) : sqlite3_bind_int64(*out, at++, c[i].number);
+            rc = c[i].text ? store_bind_text(*out, at++, c[i].text)
+                           : sqlite3_bind_int64(*out, at++, c[i].number);
     if (!rc)
         rc = sqlite3_bind_int64(*out, at, q->limit > 0 ? q->limit : -1);
     return rc ? store_error(s, rc, "query", e) : ERR_OK;
 }
 
-enum err_code store_decisions(struct store *s, const struct store_query *q, store_decision_fn *fn, void *ctx,
-                              struct err *e)
+enum err_code store_decisions(struct store *s, const struct store_query *q, store_decision_fn *fn,
+                              void *ctx, struct err *e)
 {
     sqlite3_stmt *st = NULL;
     struct store_decision d;
@@ -148,15 +152,19 @@ static enum err_code no_such_decision(struct store *s, int64_t id, struct err *e
     if (step != SQLITE_ROW)
         rc = store_error(s, step, "read", e);
     else if (sqlite3_column_type(st, 0) == SQLITE_NULL)
-        rc = err_set(e, ERR_MISSING, "decision %" PRId64 ": store %s has no decisions yet", id, s->opt.path);
+        rc = err_set(e, ERR_MISSING, "decision %" PRId64 ": store %s has no decisions yet", id,
+                     s->opt.path);
     else
-        rc = err_set(e, ERR_MISSING, "decision %" PRId64 ": store %s has the decisions %" PRId64 " to %" PRId64, id,
-                     s->opt.path, (int64_t)sqlite3_column_int64(st, 0), (int64_t)sqlite3_column_int64(st, 1));
+        rc = err_set(e, ERR_MISSING,
+                     "decision %" PRId64 ": store %s has the decisions %" PRId64 " to %" PRId64, id,
+                     s->opt.path, (int64_t)sqlite3_column_int64(st, 0),
+                     (int64_t)sqlite3_column_int64(st, 1));
     (void)sqlite3_reset(st);
     return rc;
 }
 
-enum err_code store_decision_get(struct store *s, int64_t id, store_decision_fn *fn, void *ctx, struct err *e)
+enum err_code store_decision_get(struct store *s, int64_t id, store_decision_fn *fn, void *ctx,
+                                 struct err *e)
 {
     struct one o = {.fn = fn, .ctx = ctx};
     struct store_query q = {.first_id = id, .last_id = id, .blobs = true, .limit = 1};
@@ -164,22 +172,25 @@ enum err_code store_decision_get(struct store *s, int64_t id, store_decision_fn 
     return rc || o.found ? rc : no_such_decision(s, id, e);
 }
 
-/* ---- other tables ------------------------------------------------------------------------------ */
+/* ---- other tables ---------------------------------------------------------------------------- */
 
 /* Steps through a statement; row() returns false to stop. */
 typedef bool row_fn(sqlite3_stmt *st, void *arg);
-static enum err_code each_row(struct store *s, sqlite3_stmt *st, int bound, row_fn *row, void *arg, struct err *e)
+static enum err_code each_row(struct store *s, sqlite3_stmt *st, int bound, row_fn *row, void *arg,
+                              struct err *e)
 {
     int step = bound ? SQLITE_TOOBIG : SQLITE_DONE;
     while (!bound && (step = sqlite3_step(st)) == SQLITE_ROW)
         if (!row(st, arg))
             break;
-    enum err_code rc = step == SQLITE_DONE || step == SQLITE_ROW ? ERR_OK : store_error(s, step, "read", e);
+    enum err_code rc =
+        step == SQLITE_DONE || step == SQLITE_ROW ? ERR_OK : store_error(s, step, "read", e);
     (void)sqlite3_reset(st);
     return rc;
 }
 
-enum err_code store_keyframe_before(struct store *s, int64_t decision_id, int64_t *id, struct err *e)
+enum err_code store_keyframe_before(struct store *s, int64_t decision_id, int64_t *id,
+                                    struct err *e)
 {
     sqlite3_stmt *st = NULL;
     enum err_code rc = store_take(s, STATEMENT_KEYFRAME_BEFORE, &st, e);
@@ -235,7 +246,8 @@ static bool read_config(sqlite3_stmt *st, void *arg)
     return r->fn(r->ctx, &c);
 }
 
-enum err_code store_config_get(struct store *s, int64_t id, store_config_fn *fn, void *ctx, struct err *e)
+enum err_code store_config_get(struct store *s, int64_t id, store_config_fn *fn, void *ctx,
+                               struct err *e)
 {
     sqlite3_stmt *st = NULL;
     struct config_reader r = {fn, ctx, false};
@@ -255,7 +267,8 @@ struct sample_reader {
 static bool read_sample(sqlite3_stmt *st, void *arg)
 {
     struct sample_reader *r = arg;
-    struct store_sample x = {.target_id = sqlite3_column_int64(st, 0), .time_us = sqlite3_column_int64(st, 1)};
+    struct store_sample x = {.target_id = sqlite3_column_int64(st, 0),
+                             .time_us = sqlite3_column_int64(st, 1)};
     for (int f = 0; f < FIELD_COUNT; f++)
         x.value[f] = (float)store_column_number(st, 2 + f);
     return r->fn(r->ctx, &x);
@@ -273,7 +286,8 @@ enum err_code store_samples(struct store *s, int64_t target_id, int64_t since_us
     sqlite3_stmt *st = NULL;
     struct sample_reader r = {fn, ctx};
     enum err_code rc = store_take(s, STATEMENT_SAMPLE_RANGE, &st, e);
-    return rc ? rc : each_row(s, st, bind_range(st, target_id, since_us, until_us), read_sample, &r, e);
+    return rc ? rc
+              : each_row(s, st, bind_range(st, target_id, since_us, until_us), read_sample, &r, e);
 }
 
 struct forecast_reader {
@@ -295,13 +309,15 @@ static bool read_forecast(sqlite3_stmt *st, void *arg)
     return r->fn(r->ctx, &f);
 }
 
-enum err_code store_forecasts(struct store *s, int64_t target_id, int64_t since_us, int64_t until_us,
-                              store_forecast_fn *fn, void *ctx, struct err *e)
+enum err_code store_forecasts(struct store *s, int64_t target_id, int64_t since_us,
+                              int64_t until_us, store_forecast_fn *fn, void *ctx, struct err *e)
 {
     sqlite3_stmt *st = NULL;
     struct forecast_reader r = {fn, ctx};
     enum err_code rc = store_take(s, STATEMENT_FORECAST_RANGE, &st, e);
-    return rc ? rc : each_row(s, st, bind_range(st, target_id, since_us, until_us), read_forecast, &r, e);
+    return rc ? rc
+              : each_row(s, st, bind_range(st, target_id, since_us, until_us), read_forecast, &r,
+                         e);
 }
 
 struct note_reader {
@@ -327,11 +343,12 @@ static bool read_note(sqlite3_stmt *st, void *arg)
                            .author = store_column_text(st, 4),
                            .text = store_column_text(st, 5),
                            .until_us = sqlite3_column_int64(st, 6)};
-    return n.kind == STORE_NOTES || r->fn(r->ctx, &n); /* kinds that are no longer known are passed over */
+    return n.kind == STORE_NOTES ||
+           r->fn(r->ctx, &n); /* kinds that are no longer known are passed over */
 }
 
-enum err_code store_notes(struct store *s, int64_t since_us, int64_t until_us, store_note_fn *fn, void *ctx,
-                          struct err *e)
+enum err_code store_notes(struct store *s, int64_t since_us, int64_t until_us, store_note_fn *fn,
+                          void *ctx, struct err *e)
 {
     sqlite3_stmt *st = NULL;
     struct note_reader r = {fn, ctx};

@@ -12,17 +12,19 @@ static const char *or_empty(const char *s)
 }
 
 /* The id a find statement returns; 0: no such row. */
-static enum err_code find_id(struct store *s, sqlite3_stmt *st, int bound, int64_t *id, struct err *e)
+static enum err_code find_id(struct store *s, sqlite3_stmt *st, int bound, int64_t *id,
+                             struct err *e)
 {
     int rc = bound ? SQLITE_TOOBIG : sqlite3_step(st);
     *id = rc == SQLITE_ROW ? sqlite3_column_int64(st, 0) : 0;
-    enum err_code code = rc == SQLITE_ROW || rc == SQLITE_DONE ? ERR_OK : store_error(s, rc, "find", e);
+    enum err_code code =
+        rc == SQLITE_ROW || rc == SQLITE_DONE ? ERR_OK : store_error(s, rc, "find", e);
     (void)sqlite3_reset(st);
     return code;
 }
 
-static enum err_code insert(struct store *s, sqlite3_stmt *st, int bound, const char *what, int64_t *id,
-                            struct err *e)
+static enum err_code insert(struct store *s, sqlite3_stmt *st, int bound, const char *what,
+                            int64_t *id, struct err *e)
 {
     enum err_code rc = store_run(s, st, bound, what, e);
     if (!rc)
@@ -30,7 +32,7 @@ static enum err_code insert(struct store *s, sqlite3_stmt *st, int bound, const 
     return rc;
 }
 
-/* ---- what decisions refer to ------------------------------------------------------------------- */
+/* ---- what decisions refer to ----------------------------------------------------------------- */
 
 static int bind_target(sqlite3_stmt *st, const struct store_target *t)
 {
@@ -41,8 +43,8 @@ static int bind_target(sqlite3_stmt *st, const struct store_target *t)
     return bound;
 }
 
-static enum err_code target_id(struct store *s, const struct store_target *t, int64_t now_us, int64_t *id,
-                               struct err *e)
+static enum err_code target_id(struct store *s, const struct store_target *t, int64_t now_us,
+                               int64_t *id, struct err *e)
 {
     sqlite3_stmt *st = NULL;
     enum err_code rc = store_take(s, STATEMENT_TARGET_FIND, &st, e);
@@ -55,14 +57,15 @@ static enum err_code target_id(struct store *s, const struct store_target *t, in
     return insert(s, st, bind_target(st, t) | sqlite3_bind_int64(st, 7, now_us), "target", id, e);
 }
 
-enum err_code store_target_id(struct store *s, const struct store_target *t, int64_t now_us, int64_t *id,
-                              struct err *e)
+enum err_code store_target_id(struct store *s, const struct store_target *t, int64_t now_us,
+                              int64_t *id, struct err *e)
 {
     enum err_code rc = store_may_write(s, e);
     return rc ? rc : store_ended(s, target_id(s, t, now_us, id, e), e);
 }
 
-static enum err_code config_id(struct store *s, const char *text, int64_t now_us, int64_t *id, struct err *e)
+static enum err_code config_id(struct store *s, const char *text, int64_t now_us, int64_t *id,
+                               struct err *e)
 {
     sqlite3_stmt *st = NULL;
     int64_t hash = (int64_t)hash_of(text, strlen(text));
@@ -73,11 +76,13 @@ static enum err_code config_id(struct store *s, const char *text, int64_t now_us
         return rc;
     if ((rc = store_take(s, STATEMENT_CONFIG_PUT, &st, e)))
         return rc;
-    int bound = sqlite3_bind_int64(st, 1, hash) | store_bind_text(st, 2, text) | sqlite3_bind_int64(st, 3, now_us);
+    int bound = sqlite3_bind_int64(st, 1, hash) | store_bind_text(st, 2, text) |
+                sqlite3_bind_int64(st, 3, now_us);
     return insert(s, st, bound, "config", id, e);
 }
 
-enum err_code store_config_id(struct store *s, const char *text, int64_t now_us, int64_t *id, struct err *e)
+enum err_code store_config_id(struct store *s, const char *text, int64_t now_us, int64_t *id,
+                              struct err *e)
 {
     enum err_code rc = store_may_write(s, e);
     return rc ? rc : store_ended(s, config_id(s, text, now_us, id, e), e);
@@ -90,8 +95,8 @@ static enum err_code know_holder(struct store *s, const char *name, struct err *
     if (s->holder_id && strcmp(s->holder, name) == 0)
         return ERR_OK;
     if (strlen(name) >= sizeof s->holder)
-        return err_set(e, ERR_LIMIT, "store: the identity \"%.40s...\" is longer than %d bytes", name,
-                       STORE_HOLDER_MAX - 1);
+        return err_set(e, ERR_LIMIT, "store: the identity \"%.40s...\" is longer than %d bytes",
+                       name, STORE_HOLDER_MAX - 1);
     memcpy(s->holder, name, strlen(name) + 1);
     enum err_code rc = store_take(s, STATEMENT_HOLDER_FIND, &st, e);
     if (!rc)
@@ -103,7 +108,7 @@ static enum err_code know_holder(struct store *s, const char *name, struct err *
     return insert(s, st, store_bind_text(st, 1, name), "holder", &s->holder_id, e);
 }
 
-/* ---- decisions --------------------------------------------------------------------------------- */
+/* ---- decisions ------------------------------------------------------------------------------- */
 
 static int bind_decision(sqlite3_stmt *st, const struct store_decision *d, int64_t holder)
 {
@@ -114,7 +119,8 @@ static int bind_decision(sqlite3_stmt *st, const struct store_decision *d, int64
     bound |= store_bind_time(st, at++, d->action_us);
     bound |= store_bind_text(st, at++, d->stage);
     bound |= store_bind_text(st, at++, d->policy);
-    const int64_t size[] = {(int64_t)d->inputs_hash, d->units_before, d->units_ready, d->proposed, d->executed};
+    const int64_t size[] = {(int64_t)d->inputs_hash, d->units_before, d->units_ready, d->proposed,
+                            d->executed};
     for (size_t i = 0; i < ARRAY_LEN(size); i++)
         bound |= sqlite3_bind_int64(st, at++, size[i]);
     bound |= store_bind_text(st, at++, d->verdict);
@@ -133,7 +139,8 @@ static int bind_decision(sqlite3_stmt *st, const struct store_decision *d, int64
     return bound;
 }
 
-static enum err_code put_state(struct store *s, const struct store_decision *d, int64_t id, struct err *e)
+static enum err_code put_state(struct store *s, const struct store_decision *d, int64_t id,
+                               struct err *e)
 {
     sqlite3_stmt *st = NULL;
     enum err_code rc = store_take(s, STATEMENT_STATE_PUT, &st, e);
@@ -144,7 +151,8 @@ static enum err_code put_state(struct store *s, const struct store_decision *d, 
     return store_run(s, st, bound, "keyframe", e);
 }
 
-static enum err_code put_decision(struct store *s, const struct store_decision *d, int64_t *id, struct err *e)
+static enum err_code put_decision(struct store *s, const struct store_decision *d, int64_t *id,
+                                  struct err *e)
 {
     sqlite3_stmt *st = NULL;
     enum err_code rc = know_holder(s, or_empty(d->holder), e);
@@ -155,12 +163,14 @@ static enum err_code put_decision(struct store *s, const struct store_decision *
     return rc || !d->state.n ? rc : put_state(s, d, *id, e);
 }
 
-enum err_code store_put_decision(struct store *s, const struct store_decision *d, int64_t *id, struct err *e)
+enum err_code store_put_decision(struct store *s, const struct store_decision *d, int64_t *id,
+                                 struct err *e)
 {
     enum err_code rc = store_may_write(s, e);
     if (rc || s->in_round)
         return rc ? rc : store_ended(s, put_decision(s, d, id, e), e);
-    if ((rc = store_begin(s, e))) /* a decision and its keyframe are two rows: never one without the other */
+    if ((rc = store_begin(
+             s, e))) /* a decision and its keyframe are two rows: never one without the other */
         return rc;
     if ((rc = put_decision(s, d, id, e))) {
         store_rollback(s);
@@ -169,8 +179,8 @@ enum err_code store_put_decision(struct store *s, const struct store_decision *d
     return store_commit(s, e);
 }
 
-static enum err_code set_action(struct store *s, int64_t decision_id, enum store_action a, int64_t now_us,
-                                const char *text, struct err *e)
+static enum err_code set_action(struct store *s, int64_t decision_id, enum store_action a,
+                                int64_t now_us, const char *text, struct err *e)
 {
     sqlite3_stmt *st = NULL;
     enum err_code rc = store_take(s, STATEMENT_DECISION_ACTION, &st, e);
@@ -181,19 +191,19 @@ static enum err_code set_action(struct store *s, int64_t decision_id, enum store
     return store_run(s, st, bound, "outcome", e);
 }
 
-enum err_code store_set_action(struct store *s, int64_t decision_id, enum store_action a, int64_t now_us,
-                               const char *text, struct err *e)
+enum err_code store_set_action(struct store *s, int64_t decision_id, enum store_action a,
+                               int64_t now_us, const char *text, struct err *e)
 {
     enum err_code rc = store_may_write(s, e);
     if (rc || (rc = store_ended(s, set_action(s, decision_id, a, now_us, text, e), e)))
         return rc;
     if (sqlite3_changes(s->db) == 0) /* costs nobody the round */
-        return err_set(e, ERR_MISSING, "store %s: decision %lld is not kept any longer", s->opt.path,
-                       (long long)decision_id);
+        return err_set(e, ERR_MISSING, "store %s: decision %lld is not kept any longer",
+                       s->opt.path, (long long)decision_id);
     return ERR_OK;
 }
 
-/* ---- measurements and forecasts ---------------------------------------------------------------- */
+/* ---- measurements and forecasts -------------------------------------------------------------- */
 
 static enum err_code put_sample(struct store *s, const struct store_sample *x, struct err *e)
 {
@@ -222,7 +232,8 @@ static struct store_forecast level_of(const struct forecast *f, int64_t target, 
                                    .made_us = f->made_us,
                                    .level = i,
                                    .from_us = f->made_us + (point ? i * point_us : 0),
-                                   .to_us = f->made_us + (point ? (i + 1) * point_us : 6 * point_us),
+                                   .to_us =
+                                       f->made_us + (point ? (i + 1) * point_us : 6 * point_us),
                                    .mean = (double)f->mean[i],
                                    .lo80 = (double)f->lo80[i],
                                    .hi80 = (double)f->hi80[i],
@@ -246,7 +257,8 @@ static enum err_code put_level(struct store *s, const struct store_forecast *l, 
     return store_run(s, st, bound, "forecast", e);
 }
 
-enum err_code store_put_forecast(struct store *s, int64_t target, const struct forecast *f, struct err *e)
+enum err_code store_put_forecast(struct store *s, int64_t target, const struct forecast *f,
+                                 struct err *e)
 {
     enum err_code rc = store_may_write(s, e);
     for (int i = 0; i < FORECAST_LEVELS && !rc; i++) {
@@ -256,7 +268,8 @@ enum err_code store_put_forecast(struct store *s, int64_t target, const struct f
     return rc;
 }
 
-static enum err_code fill_actuals(struct store *s, int64_t now_us, int64_t step_us, int64_t *filled, struct err *e)
+static enum err_code fill_actuals(struct store *s, int64_t now_us, int64_t step_us, int64_t *filled,
+                                  struct err *e)
 {
     sqlite3_stmt *st = NULL;
     enum err_code rc = store_take(s, STATEMENT_FORECAST_ACTUAL, &st, e);
@@ -270,7 +283,8 @@ static enum err_code fill_actuals(struct store *s, int64_t now_us, int64_t step_
     return rc;
 }
 
-enum err_code store_fill_actuals(struct store *s, int64_t now_us, int64_t step_us, int64_t *filled, struct err *e)
+enum err_code store_fill_actuals(struct store *s, int64_t now_us, int64_t step_us, int64_t *filled,
+                                 struct err *e)
 {
     if (filled)
         *filled = 0;
@@ -284,7 +298,8 @@ static enum err_code put_note(struct store *s, const struct store_note *n, struc
     enum err_code rc = store_take(s, STATEMENT_NOTE_PUT, &st, e);
     if (rc)
         return rc;
-    int bound = sqlite3_bind_int64(st, 1, n->time_us) | store_bind_text(st, 2, store_note_name(n->kind)) |
+    int bound = sqlite3_bind_int64(st, 1, n->time_us) |
+                store_bind_text(st, 2, store_note_name(n->kind)) |
                 store_bind_time(st, 3, n->target_id) | store_bind_text(st, 4, n->author) |
                 store_bind_text(st, 5, n->text) | store_bind_time(st, 6, n->until_us);
     return store_run(s, st, bound, "note", e);

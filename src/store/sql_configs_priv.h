@@ -1,4 +1,5 @@
-/* sql_configs_priv.h - configs: what decisions were made with, by the hash of its text; holders: by whom. */
+/* sql_configs_priv.h - configs: what decisions were made with, by the hash of its text; holders: by
+ * whom. */
 #ifndef STORE_SQL_CONFIGS_PRIV_H
 #define STORE_SQL_CONFIGS_PRIV_H
 

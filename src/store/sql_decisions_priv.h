@@ -1,7 +1,8 @@
 /* sql_decisions_priv.h - decisions: one row each; states: the keyframes that replay starts from.
  *
- * Columns that people filter by come first, blobs last, so that a scan does not touch what it does not read.
- * Ids rise and are never used twice (AUTOINCREMENT), also after the oldest were deleted. */
+ * Columns that people filter by come first, blobs last, so that a scan does not touch what it does
+ * not read. Ids rise and are never used twice (AUTOINCREMENT), also after the oldest were deleted.
+ */
 #ifndef STORE_SQL_DECISIONS_PRIV_H
 #define STORE_SQL_DECISIONS_PRIV_H
 
@@ -64,7 +65,8 @@
     "SELECT max(s.decision_id) FROM states s JOIN decisions d ON d.id = ?1"                        \
     " WHERE s.target_id = d.target_id AND s.role = d.role AND s.decision_id <= ?1"
 
-/* Oldest first, at most ?1 rows by id: by age (also what a clock ahead of time wrote), or without asking. */
+/* Oldest first, at most ?1 rows by id: by age (also what a clock ahead of time wrote), or without
+ * asking. */
 #define SQL_DECISION_EXPIRE                                                                        \
     "DELETE FROM decisions WHERE id < (SELECT min(id) FROM decisions) + ?1"                        \
     " AND (time_us < ?2 OR time_us > ?3)"

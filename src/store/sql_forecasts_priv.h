@@ -23,7 +23,8 @@
     " FROM forecasts WHERE target_id = ?1 AND made_us >= ?2 AND made_us < ?3"                      \
     " ORDER BY made_us, level"
 
-/* ?1 now, ?2 how long ago a span may have ended, ?3 step.  Where 4 of 5 steps of the span were measured. */
+/* ?1 now, ?2 how long ago a span may have ended, ?3 step.  Where 4 of 5 steps of the span were
+ * measured. */
 #define SQL_FORECAST_SPAN                                                                          \
     " FROM samples s WHERE s.target_id = forecasts.target_id AND s.time_us > forecasts.from_us"    \
     " AND s.time_us <= forecasts.to_us"

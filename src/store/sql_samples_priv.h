@@ -1,4 +1,5 @@
-/* sql_samples_priv.h - samples: what was measured, one row per target and step; a column per field of model/field.h.
+/* sql_samples_priv.h - samples: what was measured, one row per target and step; a column per field
+ * of model/field.h.
  *
  * Clustered by target, so that reading one target's week reads nothing else. */
 #ifndef STORE_SQL_SAMPLES_PRIV_H

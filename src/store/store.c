@@ -18,17 +18,19 @@
 enum {
     APPLICATION_ID = 0x736c6365, /* "slce", in the file's header */
     CACHE_KIB = 16 * 1024,
-    LOG_PAGES_AUTO = 16384,      /* moved into the file by SQLite itself when nobody tends it: 64 MiB */
-    LOG_KEPT_MIN = 1 << 20,      /* bytes; an eighth of max_bytes within these */
+    LOG_PAGES_AUTO = 16384, /* moved into the file by SQLite itself when nobody tends it: 64 MiB */
+    LOG_KEPT_MIN = 1 << 20, /* bytes; an eighth of max_bytes within these */
     LOG_KEPT_MAX = 32 << 20,
 };
 
-/* ---- names ------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 const char *store_health_name(enum store_health h)
 {
-    static const char *const name[] = {
-        [STORE_OK] = "ok", [STORE_FULL] = "full", [STORE_FAILING] = "failing", [STORE_DAMAGED] = "damaged"};
+    static const char *const name[] = {[STORE_OK] = "ok",
+                                       [STORE_FULL] = "full",
+                                       [STORE_FAILING] = "failing",
+                                       [STORE_DAMAGED] = "damaged"};
     return name[h];
 }
 
@@ -73,12 +75,13 @@ bool store_is_file(const void *head, size_t n)
     return n >= sizeof magic && memcmp(head, magic, sizeof magic) == 0;
 }
 
-/* ---- errors ------------------------------------------------------------------------------------ */
+/* ---- errors ---------------------------------------------------------------------------------- */
 
 static bool no_space(const struct store *s, int rc)
 {
     int sys = s->db ? sqlite3_system_errno(s->db) : 0;
-    return (rc & 0xff) == SQLITE_FULL || ((rc & 0xff) == SQLITE_IOERR && (sys == ENOSPC || sys == EDQUOT));
+    return (rc & 0xff) == SQLITE_FULL ||
+           ((rc & 0xff) == SQLITE_IOERR && (sys == ENOSPC || sys == EDQUOT));
 }
 
 enum err_code store_error(struct store *s, int rc, const char *what, struct err *e)
@@ -94,8 +97,10 @@ enum err_code store_error(struct store *s, int rc, const char *what, struct err 
     case SQLITE_NOTADB:
         s->health = STORE_DAMAGED;
         return err_set(e, ERR_PARSE,
-                       "store %.180s is damaged (%s: %s); move it and its -wal away: a new one is made at the next "
-                       "start, and safety does not depend on it. What is left can be read with: sqlite3 FILE .recover",
+                       "store %.180s is damaged (%s: %s); move it and its -wal away: a new one is "
+                       "made at the next "
+                       "start, and safety does not depend on it. What is left can be read with: "
+                       "sqlite3 FILE .recover",
                        path, what, text);
     case SQLITE_NOMEM:
         s->health = STORE_FAILING;
@@ -103,8 +108,8 @@ enum err_code store_error(struct store *s, int rc, const char *what, struct err 
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
         s->health = STORE_FAILING;
-        return err_set(e, ERR_IO, "store %s: %s: another process has held it for %.1f s", path, what,
-                       (double)s->opt.busy_us * 1e-6);
+        return err_set(e, ERR_IO, "store %s: %s: another process has held it for %.1f s", path,
+                       what, (double)s->opt.busy_us * 1e-6);
     default:
         s->health = STORE_FAILING;
         return err_set(e, ERR_IO, "store %s: %s: %s", path, what, text);
@@ -124,14 +129,16 @@ enum err_code store_number(struct store *s, const char *sql, int64_t *out, struc
     if (!rc)
         rc = sqlite3_step(st);
     *out = rc == SQLITE_ROW ? sqlite3_column_int64(st, 0) : 0;
-    enum err_code code = rc == SQLITE_ROW || rc == SQLITE_DONE ? ERR_OK : store_error(s, rc, "read", e);
+    enum err_code code =
+        rc == SQLITE_ROW || rc == SQLITE_DONE ? ERR_OK : store_error(s, rc, "read", e);
     (void)sqlite3_finalize(st);
     return code;
 }
 
-/* ---- statements -------------------------------------------------------------------------------- */
+/* ---- statements ------------------------------------------------------------------------------ */
 
-enum err_code store_take(struct store *s, enum store_statement id, sqlite3_stmt **out, struct err *e)
+enum err_code store_take(struct store *s, enum store_statement id, sqlite3_stmt **out,
+                         struct err *e)
 {
     static const char *const sql[] = {
 #define X(name, text) [STATEMENT_##name] = text,
@@ -139,7 +146,8 @@ enum err_code store_take(struct store *s, enum store_statement id, sqlite3_stmt 
 #undef X
     };
     if (!s->statement[id]) {
-        int rc = sqlite3_prepare_v3(s->db, sql[id], -1, SQLITE_PREPARE_PERSISTENT, &s->statement[id], NULL);
+        int rc = sqlite3_prepare_v3(s->db, sql[id], -1, SQLITE_PREPARE_PERSISTENT,
+                                    &s->statement[id], NULL);
         if (rc)
             return store_error(s, rc, "prepare", e);
     }
@@ -149,10 +157,12 @@ enum err_code store_take(struct store *s, enum store_statement id, sqlite3_stmt 
     return ERR_OK;
 }
 
-enum err_code store_run(struct store *s, sqlite3_stmt *st, int bound, const char *what, struct err *e)
+enum err_code store_run(struct store *s, sqlite3_stmt *st, int bound, const char *what,
+                        struct err *e)
 {
     int rc = bound ? SQLITE_TOOBIG : sqlite3_step(st);
-    enum err_code code = rc == SQLITE_DONE || rc == SQLITE_ROW ? ERR_OK : store_error(s, rc, what, e);
+    enum err_code code =
+        rc == SQLITE_DONE || rc == SQLITE_ROW ? ERR_OK : store_error(s, rc, what, e);
     (void)sqlite3_reset(st); /* says the same again */
     return code;
 }
@@ -174,7 +184,8 @@ int store_bind_time(sqlite3_stmt *st, int at, int64_t t_us)
 
 int store_bind_blob(sqlite3_stmt *st, int at, const struct store_blob *b)
 {
-    return b->n ? sqlite3_bind_blob64(st, at, b->p, b->n, SQLITE_STATIC) : sqlite3_bind_null(st, at);
+    return b->n ? sqlite3_bind_blob64(st, at, b->p, b->n, SQLITE_STATIC)
+                : sqlite3_bind_null(st, at);
 }
 
 double store_column_number(sqlite3_stmt *st, int at)
@@ -194,7 +205,7 @@ struct store_blob store_column_blob(sqlite3_stmt *st, int at)
     return b;
 }
 
-/* ---- rounds ------------------------------------------------------------------------------------ */
+/* ---- rounds ---------------------------------------------------------------------------------- */
 
 enum err_code store_may_write(const struct store *s, struct err *e)
 {
@@ -272,17 +283,18 @@ void store_rollback(struct store *s)
     roll_back(s);
 }
 
-/* ---- schema ------------------------------------------------------------------------------------ */
+/* ---- schema ---------------------------------------------------------------------------------- */
 
 static const char *const schema_1[] = {
-    SQL_TARGETS_CREATE,    SQL_CONFIGS_CREATE,      SQL_HOLDERS_CREATE,    SQL_DECISIONS_CREATE,
-    SQL_DECISIONS_BY_TARGET, SQL_DECISIONS_BY_TIME, SQL_DECISIONS_ACTED,   SQL_DECISIONS_PENDING,
-    SQL_STATES_CREATE,     SQL_STATES_BY_TARGET,    SQL_SAMPLES_CREATE,    SQL_FORECASTS_CREATE,
-    SQL_FORECASTS_OPEN,    SQL_NOTES_CREATE,        SQL_NOTES_BY_TIME,     NULL,
+    SQL_TARGETS_CREATE,      SQL_CONFIGS_CREATE,    SQL_HOLDERS_CREATE,  SQL_DECISIONS_CREATE,
+    SQL_DECISIONS_BY_TARGET, SQL_DECISIONS_BY_TIME, SQL_DECISIONS_ACTED, SQL_DECISIONS_PENDING,
+    SQL_STATES_CREATE,       SQL_STATES_BY_TARGET,  SQL_SAMPLES_CREATE,  SQL_FORECASTS_CREATE,
+    SQL_FORECASTS_OPEN,      SQL_NOTES_CREATE,      SQL_NOTES_BY_TIME,   NULL,
 };
 static const struct store_migration migrations[STORE_SCHEMA] = {{schema_1}};
 
-static enum err_code migrate_one(struct store *s, const struct store_migration *m, int version, struct err *e)
+static enum err_code migrate_one(struct store *s, const struct store_migration *m, int version,
+                                 struct err *e)
 {
     char set[64];
     enum err_code rc = store_exec(s, "BEGIN IMMEDIATE", "migrate", e);
@@ -303,12 +315,17 @@ enum err_code store_migrate(struct store *s, const struct store_migration *m, in
     if (rc)
         return rc;
     if (version > n)
-        return err_set(e, ERR_MISMATCH, "store %s was written by a newer version of this program (schema %" PRId64
-                       ", this one knows up to %d): run that version, or move the file away and start with a new one",
+        return err_set(e, ERR_MISMATCH,
+                       "store %s was written by a newer version of this program (schema %" PRId64
+                       ", this one knows up to %d): run that version, or move the file away and "
+                       "start with a new one",
                        s->opt.path, version, n);
     if (version < n && s->opt.read_only)
-        return err_set(e, ERR_MISMATCH, "store %s has schema %" PRId64 ", this version reads %d: `sluice run` of this "
-                       "version brings it up to date when it starts", s->opt.path, version, n);
+        return err_set(e, ERR_MISMATCH,
+                       "store %s has schema %" PRId64
+                       ", this version reads %d: `sluice run` of this "
+                       "version brings it up to date when it starts",
+                       s->opt.path, version, n);
     for (int i = (int)version; i < n && !rc; i++)
         rc = migrate_one(s, &m[i], i + 1, e);
     return rc;
@@ -327,11 +344,14 @@ static enum err_code check_identity(struct store *s, struct err *e)
     if (id == APPLICATION_ID)
         return ERR_OK;
     if (id != 0 || tables != 0)
-        return err_set(e, ERR_MISMATCH, "%s is a SQLite file, but no store of this program", s->opt.path);
+        return err_set(e, ERR_MISMATCH, "%s is a SQLite file, but no store of this program",
+                       s->opt.path);
     if (s->opt.read_only)
-        return err_set(e, ERR_MISMATCH, "store %s is empty: nothing was ever recorded there", s->opt.path);
+        return err_set(e, ERR_MISMATCH, "store %s is empty: nothing was ever recorded there",
+                       s->opt.path);
     /* These two are part of the file's header and cannot be changed once there are tables. */
-    (void)snprintf(set, sizeof set, "PRAGMA auto_vacuum = INCREMENTAL; PRAGMA application_id = %d", APPLICATION_ID);
+    (void)snprintf(set, sizeof set, "PRAGMA auto_vacuum = INCREMENTAL; PRAGMA application_id = %d",
+                   APPLICATION_ID);
     return store_exec(s, set, "make", e);
 }
 
@@ -349,7 +369,7 @@ static enum err_code configure(struct store *s, struct err *e)
     return store_exec(s, set, "open", e);
 }
 
-/* ---- open and close ---------------------------------------------------------------------------- */
+/* ---- open and close -------------------------------------------------------------------------- */
 
 /* PATH with a suffix.  mem_free. */
 static char *beside(const char *path, const char *suffix)
@@ -371,8 +391,10 @@ static enum err_code take_lock(struct store *s, struct err *e)
     if (flock(s->lock_fd, LOCK_EX | LOCK_NB) != 0) {
         ssize_t n = pread(s->lock_fd, pid, sizeof pid - 1, 0);
         pid[n > 0 ? strcspn(pid, "\n") : 0] = '\0';
-        return err_set(e, ERR_IO, "store %s is written by another process%s%s: each replica needs a store of its own",
-                       s->opt.path, *pid ? ", pid " : "", pid);
+        return err_set(
+            e, ERR_IO,
+            "store %s is written by another process%s%s: each replica needs a store of its own",
+            s->opt.path, *pid ? ", pid " : "", pid);
     }
     int n = snprintf(pid, sizeof pid, "%ld\n", (long)getpid());
     if (ftruncate(s->lock_fd, 0) != 0 || pwrite(s->lock_fd, pid, (size_t)n, 0) != n) {
@@ -399,15 +421,18 @@ static enum err_code check_there(const char *path, struct err *e)
     struct stat st;
     if (stat(path, &st) != 0)
         return errno == ENOENT ? err_set(e, ERR_MISSING,
-                                         "no store at %s: `sluice run` makes it; --store or SLUICE_STATE_DIR name another",
+                                         "no store at %s: `sluice run` makes it; --store or "
+                                         "SLUICE_STATE_DIR name another",
                                          path)
                                : err_sys(e, errno, "store %s", path);
-    return S_ISREG(st.st_mode) ? ERR_OK : err_set(e, ERR_IO, "store %s is not a regular file", path);
+    return S_ISREG(st.st_mode) ? ERR_OK
+                               : err_set(e, ERR_IO, "store %s is not a regular file", path);
 }
 
 static enum err_code connect_to(struct store *s, struct err *e)
 {
-    int flags = s->opt.read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
+    int flags =
+        s->opt.read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
     int rc = sqlite3_open_v2(s->opt.path, &s->db, flags | SQLITE_OPEN_NOMUTEX, NULL);
     if (rc)
         return store_error(s, rc, "open", e);

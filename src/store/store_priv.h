@@ -64,13 +64,13 @@ struct store {
     int lock_fd;           /* -1: a reader */
     enum store_health health;
     bool in_round;
-    bool lost;             /* the round is lost, `why` says how */
+    bool lost; /* the round is lost, `why` says how */
     struct err why;
     int64_t page_bytes;
-    int64_t log_kept;      /* a longer log is cut after it was moved */
+    int64_t log_kept;       /* a longer log is cut after it was moved */
     int64_t expired_us;     /* when age was last looked at */
     int64_t expired_target; /* last one whose samples were */
-    int64_t holder_id;     /* of `holder`; 0: not looked up */
+    int64_t holder_id;      /* of `holder`; 0: not looked up */
     char holder[STORE_HOLDER_MAX];
     sqlite3_stmt *statement[STATEMENTS];
 };
@@ -80,31 +80,39 @@ struct store_migration {
     const char *const *sql; /* NULL-terminated */
 };
 /* From the file's version to n.  Errors: ERR_MISMATCH when the file's is above n. */
-NODISCARD enum err_code store_migrate(struct store *s, const struct store_migration *m, int n, struct err *e);
+NODISCARD enum err_code store_migrate(struct store *s, const struct store_migration *m, int n,
+                                      struct err *e);
 
-/* What SQLite said as an error; sets health.  `what` was being done.  Outside SQLITE_OK, ROW and DONE. */
+/* What SQLite said as an error; sets health.  `what` was being done.  Outside SQLITE_OK, ROW and
+ * DONE. */
 enum err_code store_error(struct store *s, int rc, const char *what, struct err *e);
 
 /* One or more statements without results. */
-NODISCARD enum err_code store_exec(struct store *s, const char *sql, const char *what, struct err *e);
+NODISCARD enum err_code store_exec(struct store *s, const char *sql, const char *what,
+                                   struct err *e);
 /* The first column of the first row. */
 NODISCARD enum err_code store_number(struct store *s, const char *sql, int64_t *out, struct err *e);
 
 /* Prepared, reset and without bindings. */
-NODISCARD enum err_code store_take(struct store *s, enum store_statement id, sqlite3_stmt **out, struct err *e);
-/* Runs a statement that returns no row.  Binding errors surface here: SQLite remembers none, so pass their sum. */
-NODISCARD enum err_code store_run(struct store *s, sqlite3_stmt *st, int bound, const char *what, struct err *e);
-/* The end of every put: an error loses the round, also where it was found before SQLite was asked. */
+NODISCARD enum err_code store_take(struct store *s, enum store_statement id, sqlite3_stmt **out,
+                                   struct err *e);
+/* Runs a statement that returns no row.  Binding errors surface here: SQLite remembers none, so
+ * pass their sum. */
+NODISCARD enum err_code store_run(struct store *s, sqlite3_stmt *st, int bound, const char *what,
+                                  struct err *e);
+/* The end of every put: an error loses the round, also where it was found before SQLite was asked.
+ */
 enum err_code store_ended(struct store *s, enum err_code rc, const struct err *e);
 /* ERR_IO unless rows may be written now (read-only; a lost round: its own error again). */
 NODISCARD enum err_code store_may_write(const struct store *s, struct err *e);
 
-int store_bind_text(sqlite3_stmt *st, int at, const char *text);        /* NULL: NULL; borrowed */
-int store_bind_number(sqlite3_stmt *st, int at, double v);              /* NaN: NULL */
-int store_bind_time(sqlite3_stmt *st, int at, int64_t t_us);            /* 0: NULL */
+int store_bind_text(sqlite3_stmt *st, int at, const char *text); /* NULL: NULL; borrowed */
+int store_bind_number(sqlite3_stmt *st, int at, double v);       /* NaN: NULL */
+int store_bind_time(sqlite3_stmt *st, int at, int64_t t_us);     /* 0: NULL */
 int store_bind_blob(sqlite3_stmt *st, int at, const struct store_blob *b); /* n 0: NULL; borrowed */
-double store_column_number(sqlite3_stmt *st, int at);                   /* NULL: NaN */
-const char *store_column_text(sqlite3_stmt *st, int at);                /* NULL: NULL; borrowed until the next step */
+double store_column_number(sqlite3_stmt *st, int at);                      /* NULL: NaN */
+const char *store_column_text(sqlite3_stmt *st,
+                              int at); /* NULL: NULL; borrowed until the next step */
 struct store_blob store_column_blob(sqlite3_stmt *st, int at);
 
 int store_busy_ms(const struct store *s);

@@ -1,9 +1,10 @@
-/* tend.c - what is done when nothing is urgent: the log into the file, old rows out; and what the file holds.
+/* tend.c - what is done when nothing is urgent: the log into the file, old rows out; and what the
+ * file holds.
  *
- * Retention works in slices, so that a round is never late for it: a slice takes more than a round of 500 targets
- * adds.  By age, each table gives up what is older.  By bytes, the oldest decisions go, and with them
- * what was measured before the oldest one left.  Pages that become free are used again; they are given back to
- * the file system only while the file is above its limit. */
+ * Retention works in slices, so that a round is never late for it: a slice takes more than a round
+ * of 500 targets adds.  By age, each table gives up what is older.  By bytes, the oldest decisions
+ * go, and with them what was measured before the oldest one left.  Pages that become free are used
+ * again; they are given back to the file system only while the file is above its limit. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,15 +15,15 @@
 #include "store/store_priv.h"
 
 enum {
-    SLICE_ROWS = 2000,   /* decisions */
-    SLICE_TARGETS = 16,  /* whose samples and forecasts are looked at, in turn */
-    SLICE_PAGES = 1000,  /* given back at once */
+    SLICE_ROWS = 2000,  /* decisions */
+    SLICE_TARGETS = 16, /* whose samples and forecasts are looked at, in turn */
+    SLICE_PAGES = 1000, /* given back at once */
     NOTES_ROWS = 500,
 };
-#define SLICE_US (2 * US_PER_H)       /* of samples and forecasts, per target */
+#define SLICE_US (2 * US_PER_H) /* of samples and forecasts, per target */
 #define EXPIRE_EVERY_US (15 * US_PER_S)
-#define AHEAD_US US_PER_DAY           /* rows further in the future were written by a clock gone wrong */
-#define USED_SHARE 15 / 16            /* of max_bytes; the rest is room for the next rounds */
+#define AHEAD_US US_PER_DAY /* rows further in the future were written by a clock gone wrong */
+#define USED_SHARE 15 / 16  /* of max_bytes; the rest is room for the next rounds */
 
 static enum err_code pages(struct store *s, enum store_statement which, int64_t *n, struct err *e)
 {
@@ -54,10 +55,11 @@ static enum err_code size_of(struct store *s, struct size *z, struct err *e)
     return rc;
 }
 
-/* ---- deleting ---------------------------------------------------------------------------------- */
+/* ---- deleting -------------------------------------------------------------------------------- */
 
 /* Runs a prepared deletion and adds up what it took. */
-static enum err_code take_away(struct store *s, sqlite3_stmt *st, int bound, int64_t *deleted, struct err *e)
+static enum err_code take_away(struct store *s, sqlite3_stmt *st, int bound, int64_t *deleted,
+                               struct err *e)
 {
     enum err_code rc = store_run(s, st, bound, "retention", e);
     if (!rc)
@@ -66,8 +68,8 @@ static enum err_code take_away(struct store *s, sqlite3_stmt *st, int bound, int
 }
 
 /* Among the oldest SLICE_ROWS by id, those outside [from, to]. */
-static enum err_code expire_decisions(struct store *s, int64_t from_us, int64_t to_us, int64_t *deleted,
-                                      struct err *e)
+static enum err_code expire_decisions(struct store *s, int64_t from_us, int64_t to_us,
+                                      int64_t *deleted, struct err *e)
 {
     sqlite3_stmt *st = NULL;
     enum err_code rc = store_take(s, STATEMENT_DECISION_EXPIRE, &st, e);
@@ -96,7 +98,8 @@ static enum err_code next_targets(struct store *s, struct turn *t, struct err *e
     enum err_code rc = store_take(s, STATEMENT_TARGETS_AFTER, &st, e);
     if (rc)
         return rc;
-    int bound = sqlite3_bind_int64(st, 1, s->expired_target) | sqlite3_bind_int64(st, 2, SLICE_TARGETS);
+    int bound =
+        sqlite3_bind_int64(st, 1, s->expired_target) | sqlite3_bind_int64(st, 2, SLICE_TARGETS);
     while (!bound && t->n < SLICE_TARGETS && (step = sqlite3_step(st)) == SQLITE_ROW)
         t->id[t->n++] = sqlite3_column_int64(st, 0);
     if (step != SQLITE_ROW && step != SQLITE_DONE)
@@ -106,8 +109,8 @@ static enum err_code next_targets(struct store *s, struct turn *t, struct err *e
     return rc;
 }
 
-static enum err_code expire_of_target(struct store *s, enum store_statement which, int64_t id, int64_t cut_us,
-                                      int64_t *deleted, struct err *e)
+static enum err_code expire_of_target(struct store *s, enum store_statement which, int64_t id,
+                                      int64_t cut_us, int64_t *deleted, struct err *e)
 {
     sqlite3_stmt *st = NULL;
     enum err_code rc = store_take(s, which, &st, e);
@@ -119,7 +122,8 @@ static enum err_code expire_of_target(struct store *s, enum store_statement whic
 }
 
 /* Samples, forecasts and notes before the cut. */
-static enum err_code expire_measured(struct store *s, int64_t cut_us, int64_t *deleted, struct err *e)
+static enum err_code expire_measured(struct store *s, int64_t cut_us, int64_t *deleted,
+                                     struct err *e)
 {
     sqlite3_stmt *st = NULL;
     struct turn t;
@@ -132,7 +136,9 @@ static enum err_code expire_measured(struct store *s, int64_t cut_us, int64_t *d
     if (!rc)
         rc = store_take(s, STATEMENT_NOTE_EXPIRE, &st, e);
     if (!rc)
-        rc = take_away(s, st, sqlite3_bind_int64(st, 1, cut_us) | sqlite3_bind_int64(st, 2, NOTES_ROWS), deleted, e);
+        rc = take_away(s, st,
+                       sqlite3_bind_int64(st, 1, cut_us) | sqlite3_bind_int64(st, 2, NOTES_ROWS),
+                       deleted, e);
     return rc;
 }
 
@@ -153,7 +159,8 @@ static bool age_due(const struct store *s, int64_t now_us)
     return llabs(now_us - s->expired_us) >= EXPIRE_EVERY_US;
 }
 
-static enum err_code delete_slice(struct store *s, int64_t now_us, bool too_big, int64_t *deleted, struct err *e)
+static enum err_code delete_slice(struct store *s, int64_t now_us, bool too_big, int64_t *deleted,
+                                  struct err *e)
 {
     int64_t cut_us = s->opt.keep_us > 0 ? now_us - s->opt.keep_us : INT64_MIN;
     enum err_code rc = store_begin(s, e);
@@ -163,7 +170,8 @@ static enum err_code delete_slice(struct store *s, int64_t now_us, bool too_big,
         rc = expire_decisions(s, cut_us, now_us + AHEAD_US, deleted, e);
         if (!rc)
             rc = expire_measured(s, cut_us, deleted, e);
-        s->expired_us = *deleted ? INT64_MIN / 2 : now_us; /* a slice may not have been all: again next time */
+        s->expired_us =
+            *deleted ? INT64_MIN / 2 : now_us; /* a slice may not have been all: again next time */
     }
     if (!rc && too_big && *deleted == 0) {
         rc = expire_decisions(s, INT64_MAX, INT64_MIN, deleted, e);
@@ -186,15 +194,15 @@ static enum err_code give_back(struct store *s, struct err *e)
     return store_exec(s, sql, "give space back", e);
 }
 
-/* Passive: never waits for a reader.  A log that has grown large, or stands in the way on a full disk, is cut as well,
- * if no reader needs it. */
+/* Passive: never waits for a reader.  A log that has grown large, or stands in the way on a full
+ * disk, is cut as well, if no reader needs it. */
 static enum err_code move_log(struct store *s, struct err *e)
 {
     bool cut = s->health == STORE_FULL || store_log_bytes(s) > s->log_kept;
     if (cut)
         (void)sqlite3_busy_timeout(s->db, 0);
-    int rc = sqlite3_wal_checkpoint_v2(s->db, NULL, cut ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE, NULL,
-                                       NULL);
+    int rc = sqlite3_wal_checkpoint_v2(
+        s->db, NULL, cut ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
     if (cut)
         (void)sqlite3_busy_timeout(s->db, store_busy_ms(s));
     return rc == SQLITE_OK || (rc & 0xff) == SQLITE_BUSY || (rc & 0xff) == SQLITE_LOCKED
@@ -225,7 +233,7 @@ enum err_code store_tend(struct store *s, int64_t now_us, struct store_tended *o
     return rc;
 }
 
-/* ---- what there is ----------------------------------------------------------------------------- */
+/* ---- what there is --------------------------------------------------------------------------- */
 
 enum err_code store_info(struct store *s, struct store_info *out, struct err *e)
 {

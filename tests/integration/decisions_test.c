@@ -1,4 +1,5 @@
-/* decisions_test.c - the records of a daemon as people ask for them: decisions list, show and replay, evaluate
+/* decisions_test.c - the records of a daemon as people ask for them: decisions list, show and
+ * replay, evaluate
  * --from-store, inspect.  Runs the program of the same build over a store made here. */
 #include <sys/wait.h>
 #include <unistd.h>
@@ -37,8 +38,8 @@ static int run(const char *fmt, ...)
     va_start(ap, fmt);
     (void)vsnprintf(args, sizeof args, fmt, ap);
     va_end(ap);
-    (void)snprintf(line, sizeof line, "cd '%s' && SLUICE_STATE_DIR=. NO_COLOR=1 '%s' %s 2>&1", test_tmp_dir(), program(),
-                   args);
+    (void)snprintf(line, sizeof line, "cd '%s' && SLUICE_STATE_DIR=. NO_COLOR=1 '%s' %s 2>&1",
+                   test_tmp_dir(), program(), args);
     FILE *f = popen(line, "r");
     assert_non_null(f);
     buf_fini(&last.out);
@@ -78,7 +79,9 @@ static void some_records(void)
         memcpy(x.value, f->view.value, sizeof x.value);
         assert_ok(store_put_sample(f->store, &x, &e), &e);
         if (f->plan.changed)
-            assert_ok(store_set_action(f->store, f->id, STORE_DONE, f->now_us + 700000, "scaled", &e), &e);
+            assert_ok(
+                store_set_action(f->store, f->id, STORE_DONE, f->now_us + 700000, "scaled", &e),
+                &e);
     }
     assert_ok(store_commit(f->store, &e), &e);
     fix_free(f);
@@ -116,7 +119,8 @@ TEST(decisions_are_listed_newest_first_and_by_what_is_asked)
     json_free(doc);
     expect(0, "times are UTC", "decisions list");
     expect(0, "no decisions of this kind", "decisions list --target nobody");
-    expect(0, "shop/search", "decisions list --target shop/search --verdict clamp --timezone Europe/Berlin");
+    expect(0, "shop/search",
+           "decisions list --target shop/search --verdict clamp --timezone Europe/Berlin");
 }
 
 TEST(a_decision_is_shown_with_reasons_guard_rules_and_outcome)
@@ -126,8 +130,13 @@ TEST(a_decision_is_shown_with_reasons_guard_rules_and_outcome)
     int id = (int)json_number(json_find(json_first(json_root(doc)), "id"));
     json_free(doc);
     assert_int_equal(run("decisions show %d", id), 0);
-    static const char *const parts[] = {"  why ", "  guard ", "  rules  hpa would have", "action  done, ", ": scaled",
-                                        "target  shop/search (Deployment, cluster test)", "stage single, by replica-0"};
+    static const char *const parts[] = {"  why ",
+                                        "  guard ",
+                                        "  rules  hpa would have",
+                                        "action  done, ",
+                                        ": scaled",
+                                        "target  shop/search (Deployment, cluster test)",
+                                        "stage single, by replica-0"};
     for (size_t i = 0; i < ARRAY_LEN(parts); i++)
         if (!strstr(last.out.p, parts[i]))
             fail_msg("lacks \"%s\":\n%s", parts[i], last.out.p);
@@ -135,8 +144,11 @@ TEST(a_decision_is_shown_with_reasons_guard_rules_and_outcome)
     doc = json_of(test_path("decisions show %d --format json", id));
     assert_near(json_number(json_find(json_root(doc), "id")), id, 0, 0);
     assert_int_equal(json_count(json_find(json_root(doc), "observation")), CAPACITY_OBS);
-    assert_string_equal(json_text(json_find(json_find(json_root(doc), "action"), "outcome")), "scaled");
-    assert_int_equal(json_count(json_find(json_first(json_find(json_root(doc), "reasons")), "checks")), GUARD_CHECKS);
+    assert_string_equal(json_text(json_find(json_find(json_root(doc), "action"), "outcome")),
+                        "scaled");
+    assert_int_equal(
+        json_count(json_find(json_first(json_find(json_root(doc), "reasons")), "checks")),
+        GUARD_CHECKS);
     json_free(doc);
     expect(0, "time,policy", "decisions show 1 --format csv");
 }
@@ -153,15 +165,19 @@ TEST(replay_says_the_same_bits_and_fails_when_one_differs)
     json_free(doc);
     assert_int_equal(run("version"), 0);
     char copy[600];
-    (void)snprintf(copy, sizeof copy, "cp '%s/sluice.db' '%s/edited.db'", test_tmp_dir(), test_tmp_dir());
+    (void)snprintf(copy, sizeof copy, "cp '%s/sluice.db' '%s/edited.db'", test_tmp_dir(),
+                   test_tmp_dir());
     assert_int_equal(system(copy), 0);
     struct store *s;
     struct err e;
     struct store_opts o = store_opts_default(test_path("%s/edited.db", test_tmp_dir()));
     assert_ok(store_open(&o, &s, &e), &e);
-    assert_ok(store_exec(s, "UPDATE decisions SET executed = executed + 1 WHERE id = 100", "edit", &e), &e);
+    assert_ok(
+        store_exec(s, "UPDATE decisions SET executed = executed + 1 WHERE id = 100", "edit", &e),
+        &e);
     store_close(s);
-    expect(1, "1 of 1500 decisions come out different now", "decisions replay --all --store edited.db");
+    expect(1, "1 of 1500 decisions come out different now",
+           "decisions replay --all --store edited.db");
     expect(1, "decision 100  2024-03-04T00:25:00Z  shop/search  different: executed",
            "decisions replay --all --store edited.db");
 }
@@ -171,10 +187,12 @@ TEST(the_recorded_past_is_compared_with_policies_and_said_to_be_short)
     some_records();
     expect(0, "recorded", "evaluate --from-store --seeds 1 --no-bounds --policy mpc -q");
     expect(0, "report-only", "evaluate --from-store --seeds 1 --no-bounds --policy mpc -q");
-    expect(0, "note: measured live: ", "evaluate --from-store --target shop/search --seeds 1 --no-bounds --policy mpc -q");
+    expect(0, "note: measured live: ",
+           "evaluate --from-store --target shop/search --seeds 1 --no-bounds --policy mpc -q");
     expect(1, "an hour is the least", "evaluate --from-store --since 30min -q");
     expect(0, "recorded",
-           "evaluate --from-store --seeds 1 --no-bounds --policy mpc -q --set service.price_usd_h=9 --set "
+           "evaluate --from-store --seeds 1 --no-bounds --policy mpc -q --set "
+           "service.price_usd_h=9 --set "
            "service.units_max=5");
     expect(2, "step is that of the records", "evaluate --from-store --set step=30s -q");
 }

@@ -1,4 +1,5 @@
-/* record_fixture.h - a small service that decides step after step, and a store it is recorded in. */
+/* record_fixture.h - a small service that decides step after step, and a store it is recorded in.
+ */
 #ifndef TESTS_UNIT_DAEMON_RECORD_FIXTURE_H
 #define TESTS_UNIT_DAEMON_RECORD_FIXTURE_H
 
@@ -27,7 +28,7 @@ struct fix {
     struct capacity_plan plan;
     struct rng chance; /* of the demand */
     int64_t now_us;
-    int64_t id;        /* of the last decision */
+    int64_t id; /* of the last decision */
 };
 
 static inline struct capacity_spec fix_spec(const struct latency_model *m)
@@ -68,11 +69,16 @@ static inline struct fix *fix_new(const char *file, const char *policy)
 {
     struct fix *f = mem_zero(1, sizeof *f);
     struct err e;
-    struct store_target t = {.cluster = "test", .group = "apps", .kind = "Deployment", .namespace_ = "shop",
-                             .name = "search", .uid = "7a"};
+    struct store_target t = {.cluster = "test",
+                             .group = "apps",
+                             .kind = "Deployment",
+                             .namespace_ = "shop",
+                             .name = "search",
+                             .uid = "7a"};
     fix_open(f, test_path("%s/%s", test_tmp_dir(), file));
     assert_ok(latency_from_erlang(25, 2, FIX_UNITS, 200, &f->latency, &e), &e);
-    f->source = (struct record_source){.latency = {.kind = RECORD_ERLANG, .service_ms = 25, .slots = 2}};
+    f->source =
+        (struct record_source){.latency = {.kind = RECORD_ERLANG, .service_ms = 25, .slots = 2}};
     capacity_config_default(&f->cfg, policy_find(policy));
     f->cfg.guarded = true;
     f->cfg.spec = fix_spec(&f->latency);
@@ -102,12 +108,14 @@ static inline void fix_free(struct fix *f)
     mem_free(f);
 }
 
-/* A daily wave with noise; the service follows the last plan, warming units become ready by and by. */
+/* A daily wave with noise; the service follows the last plan, warming units become ready by and by.
+ */
 static inline void fix_view(struct fix *f)
 {
     struct capacity_view *v = &f->view;
     struct rng *c = &f->chance;
-    float load = 500 + 350 * sinf((float)(f->now_us / FIX_STEP_US % 5760) * 0.02f) + 80 * (float)rng_unit(c);
+    float load =
+        500 + 350 * sinf((float)(f->now_us / FIX_STEP_US % 5760) * 0.02f) + 80 * (float)rng_unit(c);
     int ready = v->units_ready + (rng_below(c, 4) == 0);
     v->now_us = f->now_us;
     v->units_requested = f->plan.units ? f->plan.units : v->units_requested;
@@ -125,8 +133,13 @@ static inline void fix_view(struct fix *f)
     v->value[FIELD_P99_LATENCY_MS] = 60 + 250 * (float)rng_unit(c);
     if (rng_below(c, 50) == 0)
         v->value[rng_below(c, FIELD_COUNT)] = NAN;
-    v->forecast = (struct forecast){.made_us = f->now_us - f->now_us % 300000000, .base = 500, .slot_p95 = 700,
-                                    .high = 1.2f * load, .uncertainty = 0.3f, .hours_to_peak = 3, .usable = true};
+    v->forecast = (struct forecast){.made_us = f->now_us - f->now_us % 300000000,
+                                    .base = 500,
+                                    .slot_p95 = 700,
+                                    .high = 1.2f * load,
+                                    .uncertainty = 0.3f,
+                                    .hours_to_peak = 3,
+                                    .usable = true};
     for (int k = 0; k < FORECAST_LEVELS; k++) {
         v->forecast.mean[k] = load;
         v->forecast.lo80[k] = v->forecast.lo95[k] = 0.8f * load;

@@ -1,11 +1,13 @@
-/* record_test.c - configurations, views and records survive the store to the bit; damage is noticed. */
+/* record_test.c - configurations, views and records survive the store to the bit; damage is
+ * noticed. */
 #include "daemon/record_priv.h"
 #include "decide/explain.h"
 #include "tests/unit/daemon/record_fixture.h"
 
-/* ---- configuration ------------------------------------------------------------------------------- */
+/* ---- configuration --------------------------------------------------------------------------- */
 
-static const struct latency_point curve[] = {{1, 20, 40}, {33.3, 22.25, 47.125}, {60.1, 31, 90}, {79.9, 77, 411.5}};
+static const struct latency_point curve[] = {
+    {1, 20, 40}, {33.3, 22.25, 47.125}, {60.1, 31, 90}, {79.9, 77, 411.5}};
 
 static char *text_of(const struct capacity_config *cfg, const struct record_source *src)
 {
@@ -50,8 +52,12 @@ TEST(a_configuration_is_the_same_after_having_been_text)
     assert_ok(latency_from_erlang(25.1, 3, 40, 200, &erlang, &e), &e);
     assert_ok(latency_from_curve(curve, ARRAY_LEN(curve), 79.5, 40, 200, &measured, &e), &e);
     const struct record_source source[] = {
-        {.latency = {.kind = RECORD_ERLANG, .service_ms = 25.1, .slots = 3}, .zone = "Europe/Berlin"},
-        {.latency = {.kind = RECORD_CURVE, .unit_qps = 79.5, .point = curve, .n_points = ARRAY_LEN(curve)}},
+        {.latency = {.kind = RECORD_ERLANG, .service_ms = 25.1, .slots = 3},
+         .zone = "Europe/Berlin"},
+        {.latency = {.kind = RECORD_CURVE,
+                     .unit_qps = 79.5,
+                     .point = curve,
+                     .n_points = ARRAY_LEN(curve)}},
     };
     int n = 0;
     for (size_t i = 0; i < policy_count(); i++)
@@ -129,17 +135,41 @@ TEST(one_configuration_has_one_row_and_a_changed_one_another)
     fix_free(f);
 }
 
-/* ---- blobs --------------------------------------------------------------------------------------- */
+/* ---- blobs ----------------------------------------------------------------------------------- */
 
 /* Any view that is allowed, unusual floats included. */
 static void random_view(struct rng *r, struct capacity_view *v)
 {
-    float *const number[] = {v->value,          &v->qps_last,         v->forecast.mean,       v->forecast.lo80,
-                             v->forecast.hi80,  v->forecast.lo95,     v->forecast.hi95,       &v->forecast.base,
-                             &v->forecast.slot_p95, &v->forecast.high, &v->forecast.hours_to_peak,
-                             &v->forecast.uncertainty, &v->weight_latency, &v->weight_cost, &v->foresight_qps};
-    static const int n[] = {FIELD_COUNT, 1, FORECAST_LEVELS, FORECAST_LEVELS, FORECAST_LEVELS, FORECAST_LEVELS,
-                            FORECAST_LEVELS, 1, 1, 1, 1, 1, 1, 1, 1};
+    float *const number[] = {v->value,
+                             &v->qps_last,
+                             v->forecast.mean,
+                             v->forecast.lo80,
+                             v->forecast.hi80,
+                             v->forecast.lo95,
+                             v->forecast.hi95,
+                             &v->forecast.base,
+                             &v->forecast.slot_p95,
+                             &v->forecast.high,
+                             &v->forecast.hours_to_peak,
+                             &v->forecast.uncertainty,
+                             &v->weight_latency,
+                             &v->weight_cost,
+                             &v->foresight_qps};
+    static const int n[] = {FIELD_COUNT,
+                            1,
+                            FORECAST_LEVELS,
+                            FORECAST_LEVELS,
+                            FORECAST_LEVELS,
+                            FORECAST_LEVELS,
+                            FORECAST_LEVELS,
+                            1,
+                            1,
+                            1,
+                            1,
+                            1,
+                            1,
+                            1,
+                            1};
     memset(v, 0, sizeof *v);
     v->now_us = (int64_t)(rng_next(r) >> 2) - (INT64_C(1) << 61);
     v->units_requested = (int)rng_below(r, 4097);
@@ -154,11 +184,15 @@ static void random_view(struct rng *r, struct capacity_view *v)
             memcpy(&number[i][k], &bits, sizeof bits);
         }
     v->forecast.usable = rng_below(r, 2);
-    v->when = (struct calendar_point){.day = (int32_t)rng_next(r), .minute = (int16_t)rng_below(r, 1440),
-                                      .slot = (int8_t)rng_below(r, 96), .weekday = (int8_t)rng_below(r, 7),
+    v->when = (struct calendar_point){.day = (int32_t)rng_next(r),
+                                      .minute = (int16_t)rng_below(r, 1440),
+                                      .slot = (int8_t)rng_below(r, 96),
+                                      .weekday = (int8_t)rng_below(r, 7),
                                       .month_end = rng_below(r, 2)};
-    v->claims = (struct capacity_claims){.frozen = rng_below(r, 2), .owned_by_other = rng_below(r, 2),
-                                         .override_on = true, .override_units = (int)rng_below(r, 4097),
+    v->claims = (struct capacity_claims){.frozen = rng_below(r, 2),
+                                         .owned_by_other = rng_below(r, 2),
+                                         .override_on = true,
+                                         .override_units = (int)rng_below(r, 4097),
                                          .override_until_us = v->now_us};
 }
 
@@ -237,7 +271,8 @@ TEST(a_record_comes_back_to_the_bit)
         for (int k = 0; k < GUARD_CHECKS; k++) {
             assert_int_equal(c->record.chain[k].reason, f->record.chain[k].reason);
             assert_int_equal(c->record.chain[k].hi, f->record.chain[k].hi);
-            assert_memory_equal(c->record.chain[k].num, f->record.chain[k].num, sizeof f->record.chain[k].num);
+            assert_memory_equal(c->record.chain[k].num, f->record.chain[k].num,
+                                sizeof f->record.chain[k].num);
         }
         assert_int_equal(c->record.executed, f->record.executed);
         assert_int_equal(c->record.rule_units, f->record.rule_units);
@@ -276,7 +311,7 @@ TEST(a_damaged_byte_is_an_error_or_another_value_but_never_a_crash)
     fix_free(f);
 }
 
-/* ---- streams ------------------------------------------------------------------------------------- */
+/* ---- streams --------------------------------------------------------------------------------- */
 
 TEST(what_a_decision_drew_from_is_kept)
 {

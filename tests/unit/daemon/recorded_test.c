@@ -1,4 +1,5 @@
-/* recorded_test.c - a stored past becomes a scenario: the grid, the gaps, the sizes, and what is said about it. */
+/* recorded_test.c - a stored past becomes a scenario: the grid, the gaps, the sizes, and what is
+ * said about it. */
 #include "daemon/recorded.h"
 
 #include "tests/unit/daemon/record_fixture.h"
@@ -141,7 +142,8 @@ TEST(more_units_than_the_limit_now_stated_are_counted_as_the_limit_and_said)
 
 TEST(a_measured_curve_is_the_service_again)
 {
-    static const struct latency_point curve[] = {{1, 20, 40}, {33, 22, 47}, {60, 31, 90}, {80, 77, 411}};
+    static const struct latency_point curve[] = {
+        {1, 20, 40}, {33, 22, 47}, {60, 31, 90}, {80, 77, 411}};
     struct fix *f = fix_new("curve.db", "hpa");
     struct world *w;
     struct err e;
@@ -149,13 +151,15 @@ TEST(a_measured_curve_is_the_service_again)
     latency_fini(&f->latency);
     assert_ok(latency_from_curve(curve, 4, 75, FIX_UNITS, 200, &f->latency, &e), &e);
     f->source = (struct record_source){
-        .latency = {.kind = RECORD_CURVE, .unit_qps = 75, .point = curve, .n_points = 4}, .zone = "Europe/Berlin"};
+        .latency = {.kind = RECORD_CURVE, .unit_qps = 75, .point = curve, .n_points = 4},
+        .zone = "Europe/Berlin"};
     fix_configure(f);
     live(f, 300);
     struct recorded r = loaded(f, &all);
     assert_string_equal(r.zone, "Europe/Berlin");
     assert_ok(world_from_demand(&r.scenario, r.qps, r.barred, r.n, r.start_us, NULL, &w, &e), &e);
-    assert_memory_equal(w->latency.load_max + 1, f->latency.load_max + 1, FIX_UNITS * sizeof(float));
+    assert_memory_equal(w->latency.load_max + 1, f->latency.load_max + 1,
+                        FIX_UNITS * sizeof(float));
     world_free(w);
     recorded_fini(&r);
     fix_free(f);
@@ -167,8 +171,12 @@ TEST(of_several_targets_one_must_be_named_and_a_target_made_anew_is_one)
     struct err e;
     struct recorded r;
     struct store_query q = {0};
-    struct store_target t = {.cluster = "test", .group = "apps", .kind = "Deployment", .namespace_ = "shop",
-                             .name = "search", .uid = "another"};
+    struct store_target t = {.cluster = "test",
+                             .group = "apps",
+                             .kind = "Deployment",
+                             .namespace_ = "shop",
+                             .name = "search",
+                             .uid = "another"};
     live(f, 200);
     assert_ok(store_target_id(f->store, &t, f->now_us, &f->target_id, &e), &e);
     live(f, 100);
@@ -203,7 +211,8 @@ TEST(what_was_recorded_is_compared_with_policies_over_the_same_demand)
     struct recorded r = loaded(f, &all);
     assert_ok(thread_pool_new(1, &pool, &e), &e);
     assert_ok(world_from_demand(&r.scenario, r.qps, r.barred, r.n, r.start_us, NULL, &w, &e), &e);
-    struct evaluate_opts o = {.n_seeds = 1, .policies = names, .n_policies = 2, .seed = 1, .recorded = r.units};
+    struct evaluate_opts o = {
+        .n_seeds = 1, .policies = names, .n_policies = 2, .seed = 1, .recorded = r.units};
     assert_ok(evaluate_run(w, &o, pool, NULL, NULL, &x, &e), &e);
     assert_int_equal(x->ev.n_policies, 3);
     assert_string_equal(x->ev.policies[0].name, "recorded");

@@ -27,8 +27,8 @@ static bool on_finding(void *ctx, const struct replay_finding *f)
     return true;
 }
 
-static struct replay_counts replayed(const char *path, const struct store_query *q, const char *policy_file,
-                                     struct told *told)
+static struct replay_counts replayed(const char *path, const struct store_query *q,
+                                     const char *policy_file, struct told *told)
 {
     struct store_opts o = store_opts_default(path);
     struct store *s;
@@ -56,15 +56,16 @@ static const struct store_query all = {0};
 
 TEST(every_rule_policy_decides_the_same_bits_again)
 {
-    static const char *const name[] = {"static", "threshold", "hpa", "queue", "predictive", "mpc", "foresight"};
+    static const char *const name[] = {"static",     "threshold", "hpa",      "queue",
+                                       "predictive", "mpc",       "foresight"};
     for (size_t i = 0; i < ARRAY_LEN(name); i++) {
         struct told told;
         struct fix *f = fix_new(test_path("rules-%s.db", name[i]), name[i]);
         fix_steps(f, 700);
         struct replay_counts c = replayed(f->path, &all, NULL, &told);
         if (c.n[REPLAY_SAME] != 700)
-            fail_msg("%s: %d of 700 the same, decision %d: %s", name[i], (int)c.n[REPLAY_SAME], (int)told.first_id,
-                     told.why);
+            fail_msg("%s: %d of 700 the same, decision %d: %s", name[i], (int)c.n[REPLAY_SAME],
+                     (int)told.first_id, told.why);
         assert_int_equal(c.total, 700);
         assert_int_equal(c.keyframes, 3); /* at the start, and every 240 */
         assert_true(replay_passed(&c));
@@ -159,7 +160,7 @@ TEST(only_what_was_asked_for_is_counted_though_replay_begins_at_the_keyframe_bef
     fix_free(f);
 }
 
-/* ---- memory changed from outside ---------------------------------------------------------------- */
+/* ---- memory changed from outside ------------------------------------------------------------- */
 
 TEST(memory_changed_between_decisions_starts_from_a_keyframe_of_its_own)
 {
@@ -204,7 +205,9 @@ TEST(a_lost_round_leaves_no_gap_in_the_memory)
     fix_step(f);
     store_rollback(f->store);
     record_lost(f->rec);
-    fix_steps(f, 10); /* the memory of the two lost decisions is in use: the daemon would have put it back */
+    fix_steps(
+        f,
+        10); /* the memory of the two lost decisions is in use: the daemon would have put it back */
     struct replay_counts c = replayed(f->path, &all, NULL, &told);
     assert_int_equal(c.total, 20);
     assert_int_equal(c.n[REPLAY_SAME], 20);
@@ -240,7 +243,7 @@ TEST(acting_policy_and_challenger_are_streams_of_their_own)
     fix_free(f);
 }
 
-/* ---- what is not the same ----------------------------------------------------------------------- */
+/* ---- what is not the same -------------------------------------------------------------------- */
 
 TEST(an_edited_output_is_found_and_named)
 {
@@ -252,10 +255,12 @@ TEST(an_edited_output_is_found_and_named)
         {"UPDATE decisions SET rule_units = rule_units + 1 WHERE id = 7", "rule's size"},
         {"UPDATE decisions SET inputs_hash = inputs_hash + 1 WHERE id = 7", "inputs hash"},
         {"UPDATE decisions SET units_before = units_before + 1 WHERE id = 7", "units before"},
-        {"UPDATE decisions SET obs = (SELECT obs FROM decisions WHERE id = 9) WHERE id = 7", "observation "},
+        {"UPDATE decisions SET obs = (SELECT obs FROM decisions WHERE id = 9) WHERE id = 7",
+         "observation "},
         {"UPDATE decisions SET choice = (SELECT choice FROM decisions WHERE id = 9) WHERE id = 7",
          "the memory afterwards"},
-        {"UPDATE decisions SET chain = (SELECT chain FROM decisions WHERE id = 400) WHERE id = 7", "guard "},
+        {"UPDATE decisions SET chain = (SELECT chain FROM decisions WHERE id = 400) WHERE id = 7",
+         "guard "},
     };
     for (size_t i = 0; i < ARRAY_LEN(edit); i++) {
         struct told told;
@@ -280,7 +285,8 @@ TEST(an_edited_view_shows_in_all_that_follows_from_it)
     struct fix *f = fix_new("view.db", "mpc");
     fix_steps(f, 30);
     fix_close(f);
-    sql(f->path, "UPDATE decisions SET view = (SELECT view FROM decisions WHERE id = 20) WHERE id = 7");
+    sql(f->path,
+        "UPDATE decisions SET view = (SELECT view FROM decisions WHERE id = 20) WHERE id = 7");
     struct replay_counts c = replayed(f->path, &all, NULL, &told);
     assert_true(c.n[REPLAY_DIFFERENT] > 1);
     assert_int_equal(c.n[REPLAY_SAME], 30 - c.n[REPLAY_DIFFERENT]);
@@ -299,15 +305,18 @@ TEST(what_cannot_be_made_again_says_why)
         {"UPDATE states SET state = x'00'", "capacity state", REPLAY_UNREADABLE, 30},
         {"UPDATE decisions SET view = x'07' WHERE id = 5", "version 7", REPLAY_UNREADABLE, 26},
         {"UPDATE decisions SET view = x'01' WHERE id = 5", "damaged", REPLAY_UNREADABLE, 26},
-        {"UPDATE decisions SET chain = NULL WHERE id = 30", "no guard chain kept", REPLAY_UNREADABLE, 1},
+        {"UPDATE decisions SET chain = NULL WHERE id = 30", "no guard chain kept",
+         REPLAY_UNREADABLE, 1},
         {"UPDATE configs SET text = 'config: {version: 1}'", "configuration", REPLAY_NO_CONFIG, 30},
-        {"UPDATE configs SET text = replace(text, 'version: 1' || char(10), 'version: 9' || char(10))", "version 9",
+        {"UPDATE configs SET text = replace(text, 'version: 1' || char(10), 'version: 9' || "
+         "char(10))",
+         "version 9", REPLAY_NO_CONFIG, 30},
+        {"UPDATE configs SET text = replace(text, 'name: mpc', 'name: oracle9')", "knows no policy",
          REPLAY_NO_CONFIG, 30},
-        {"UPDATE configs SET text = replace(text, 'name: mpc', 'name: oracle9')", "knows no policy", REPLAY_NO_CONFIG,
-         30},
-        {"UPDATE configs SET text = replace(text, 'deadband', 'deadbend')", "reads the options", REPLAY_NO_CONFIG, 30},
-        {"UPDATE configs SET text = replace(text, 'service_ms: 25', 'service_ms: 26')", "is not the one decided with",
+        {"UPDATE configs SET text = replace(text, 'deadband', 'deadbend')", "reads the options",
          REPLAY_NO_CONFIG, 30},
+        {"UPDATE configs SET text = replace(text, 'service_ms: 25', 'service_ms: 26')",
+         "is not the one decided with", REPLAY_NO_CONFIG, 30},
         {"DELETE FROM configs", "no configuration", REPLAY_NO_CONFIG, 30},
     };
     for (size_t i = 0; i < ARRAY_LEN(spoil); i++) {
@@ -348,7 +357,8 @@ TEST(decisions_whose_keyframe_retention_took_do_not_count_against_the_rest)
     struct fix *f = fix_new("cut.db", "hpa");
     fix_steps(f, 500);
     fix_close(f);
-    sql(f->path, "DELETE FROM decisions WHERE id < 100; DELETE FROM states WHERE decision_id < 100");
+    sql(f->path,
+        "DELETE FROM decisions WHERE id < 100; DELETE FROM states WHERE decision_id < 100");
     struct replay_counts c = replayed(f->path, &all, NULL, &told);
     assert_int_equal(c.total, 401);
     assert_true(c.n[REPLAY_NO_KEYFRAME] > 0 && c.n[REPLAY_NO_KEYFRAME] < 240);

@@ -1,5 +1,5 @@
-/* fault_test.c - full and failing disks, and kill -9: what was acknowledged stays, nothing stays by halves, and the
- * store goes on by itself afterwards. */
+/* fault_test.c - full and failing disks, and kill -9: what was acknowledged stays, nothing stays by
+ * halves, and the store goes on by itself afterwards. */
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -30,9 +30,10 @@ static enum err_code put_round(struct store *s, int64_t target, int64_t time_us,
     return rc;
 }
 
-/* ---- a disk that fails on demand ----------------------------------------------------------------- */
+/* ---- a disk that fails on demand ------------------------------------------------------------- */
 
-/* A VFS in front of the usual one.  The operation number `at` fails, and with `stays` all after it. */
+/* A VFS in front of the usual one.  The operation number `at` fails, and with `stays` all after it.
+ */
 static struct {
     sqlite3_vfs vfs, *real;
     int64_t n, at; /* at 0: none fails */
@@ -48,7 +49,8 @@ struct disk_file {
 static int fails(void)
 {
     disk.n++;
-    return disk.at && (disk.n == disk.at || (disk.stays && disk.n > disk.at)) ? disk.code : SQLITE_OK;
+    return disk.at && (disk.n == disk.at || (disk.stays && disk.n > disk.at)) ? disk.code
+                                                                              : SQLITE_OK;
 }
 
 #define REAL(f) (((struct disk_file *)(void *)(f))->real)
@@ -76,7 +78,8 @@ static int disk_sync(sqlite3_file *f, int flags)
     int rc = fails();
     (void)f;
     (void)flags;
-    return rc == SQLITE_FULL ? SQLITE_IOERR_FSYNC : rc; /* it is not about power: no waiting for the real one */
+    return rc == SQLITE_FULL ? SQLITE_IOERR_FSYNC
+                             : rc; /* it is not about power: no waiting for the real one */
 }
 static int disk_size(sqlite3_file *f, sqlite3_int64 *n)
 {
@@ -126,9 +129,10 @@ static int disk_shm_unmap(sqlite3_file *f, int delete)
 static int disk_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *f, int flags, int *out)
 {
     static const sqlite3_io_methods methods = {
-        2,           disk_close, disk_read,     disk_write,  disk_truncate, disk_sync,    disk_size,        disk_lock,
-        disk_unlock, disk_reserved, disk_control, disk_sector, disk_traits, disk_shm_map, disk_shm_lock, disk_shm_barrier,
-        disk_shm_unmap, NULL, NULL};
+        2,           disk_close,   disk_read,     disk_write,       disk_truncate,  disk_sync,
+        disk_size,   disk_lock,    disk_unlock,   disk_reserved,    disk_control,   disk_sector,
+        disk_traits, disk_shm_map, disk_shm_lock, disk_shm_barrier, disk_shm_unmap, NULL,
+        NULL};
     struct disk_file *d = (void *)f;
     (void)vfs;
     d->real = (sqlite3_file *)(void *)(d + 1);
@@ -217,7 +221,8 @@ TEST(whichever_write_of_a_round_fails_nothing_of_it_stays_and_the_next_round_wor
                     assert_int_equal(e.sys, ENOSPC);
             }
             assert_int_equal(count_of(s, &all), rounds * ROUND);
-            int after = rows_after_a_crash(path); /* an unacknowledged round may be there, but whole */
+            int after =
+                rows_after_a_crash(path); /* an unacknowledged round may be there, but whole */
             assert_true(after == rounds * ROUND || (rc && after == (rounds + 1) * ROUND));
             assert_ok(put_round(s, target, T0, &e), &e);
             rounds++;
@@ -264,7 +269,7 @@ TEST(whichever_write_of_tending_fails_no_record_is_lost)
     disk_remove();
 }
 
-/* ---- a disk that is full ------------------------------------------------------------------------- */
+/* ---- a disk that is full --------------------------------------------------------------------- */
 
 TEST(a_store_that_may_not_grow_says_there_is_no_space_and_goes_on_when_there_is)
 {
@@ -358,7 +363,7 @@ TEST(on_a_full_disk_rounds_fail_whole_and_work_again_when_there_is_room)
     assert_int_equal(umount(dir), 0);
 }
 
-/* ---- kill -9 ------------------------------------------------------------------------------------- */
+/* ---- kill -9 --------------------------------------------------------------------------------- */
 
 /* What the child has told: decisions committed, and the newest outcome written. */
 struct told {
@@ -426,7 +431,8 @@ TEST(kill_9_loses_no_acknowledged_record)
         }
         (void)close(fd[1]);
         struct told told;
-        for (uint32_t more = rng_below(&rng, 30); more > 0 && read(fd[0], &told, sizeof told) == sizeof told; more--)
+        for (uint32_t more = rng_below(&rng, 30);
+             more > 0 && read(fd[0], &told, sizeof told) == sizeof told; more--)
             last = told;
         assert_int_equal(kill(child, SIGKILL), 0); /* wherever it is just now */
         int how;

@@ -123,7 +123,8 @@ TEST(at_its_limit_a_store_stays_there_while_rows_keep_coming)
         if (r > 150 && t.bytes > most)
             most = t.bytes;
     }
-    assert_true(most <= limit + limit / 4); /* the log of the newest rounds and deletions comes on top */
+    assert_true(most <=
+                limit + limit / 4); /* the log of the newest rounds and deletions comes on top */
     assert_true(info_of(s).decisions > 2000);
     store_close(s);
 }

@@ -68,7 +68,10 @@ TEST(files_that_are_no_store_of_ours_are_left_alone)
 {
     struct err e;
     const char *path = new_path("text.db");
-    test_write_file(path, "once upon a time, there was a file that was no database at all, and it was long enough", 86);
+    test_write_file(
+        path,
+        "once upon a time, there was a file that was no database at all, and it was long enough",
+        86);
     assert_err(try_open(path, false, &e), ERR_PARSE, &e, "move it");
     assert_err(try_open(path, true, &e), ERR_PARSE, &e, "move it");
     path = new_path("other.db");
@@ -82,7 +85,7 @@ TEST(files_that_are_no_store_of_ours_are_left_alone)
     assert_ok(try_open(path, true, &e), &e);
 }
 
-/* ---- schema ------------------------------------------------------------------------------------ */
+/* ---- schema ---------------------------------------------------------------------------------- */
 
 TEST(a_newer_schema_is_refused_an_older_one_is_for_the_writer_to_bring_up_to_date)
 {
@@ -109,8 +112,10 @@ TEST(migrations_go_forward_one_by_one_and_a_failed_one_leaves_the_version_before
     struct store *s = open_store(new_path("migrate.db"));
     struct err e;
     static const char *const one[] = {"CREATE TABLE never (x)", NULL}; /* is behind us */
-    static const char *const two[] = {"CREATE TABLE extra (x)", "INSERT INTO extra VALUES (7)", NULL};
-    static const char *const bad[] = {"INSERT INTO extra VALUES (8)", "CREATE TABLE extra (x)", NULL};
+    static const char *const two[] = {"CREATE TABLE extra (x)", "INSERT INTO extra VALUES (7)",
+                                      NULL};
+    static const char *const bad[] = {"INSERT INTO extra VALUES (8)", "CREATE TABLE extra (x)",
+                                      NULL};
     static const char *const good[] = {"INSERT INTO extra VALUES (9)", NULL};
     const struct store_migration list[] = {{one}, {two}, {bad}}, mended[] = {{one}, {two}, {good}};
     assert_int_equal(STORE_SCHEMA, 1); /* else the list above begins too early */
@@ -131,9 +136,10 @@ TEST(acknowledged_means_synced_and_the_file_is_set_up_for_it)
     struct store *s;
     struct err e;
     assert_ok(store_open(&o, &s, &e), &e);
-    assert_int_equal(number(s, "PRAGMA synchronous"), 2);  /* FULL */
-    assert_int_equal(number(s, "PRAGMA auto_vacuum"), 2);  /* INCREMENTAL */
-    assert_int_equal(number(s, "SELECT count(*) FROM pragma_journal_mode WHERE journal_mode = 'wal'"), 1);
+    assert_int_equal(number(s, "PRAGMA synchronous"), 2); /* FULL */
+    assert_int_equal(number(s, "PRAGMA auto_vacuum"), 2); /* INCREMENTAL */
+    assert_int_equal(
+        number(s, "SELECT count(*) FROM pragma_journal_mode WHERE journal_mode = 'wal'"), 1);
     store_close(s);
 }
 
@@ -143,15 +149,17 @@ TEST(columns_of_samples_are_the_fields)
     struct store *s = open_store(new_path("fields.db"));
     for (int f = 0; f < FIELD_COUNT; f++) {
         char sql[160];
-        (void)snprintf(sql, sizeof sql, "SELECT cid - 2 FROM pragma_table_info('samples') WHERE name = '%s'",
+        (void)snprintf(sql, sizeof sql,
+                       "SELECT cid - 2 FROM pragma_table_info('samples') WHERE name = '%s'",
                        field_get((enum field)f)->name);
         assert_int_equal(number(s, sql), f);
     }
-    assert_int_equal(number(s, "SELECT count(*) FROM pragma_table_info('samples')"), 2 + FIELD_COUNT);
+    assert_int_equal(number(s, "SELECT count(*) FROM pragma_table_info('samples')"),
+                     2 + FIELD_COUNT);
     store_close(s);
 }
 
-/* ---- damage ------------------------------------------------------------------------------------ */
+/* ---- damage ---------------------------------------------------------------------------------- */
 
 TEST(a_damaged_file_says_so_and_what_to_do_wherever_it_is_met)
 {

@@ -3,7 +3,7 @@
 
 #include "tests/unit/store/store_fixture.h"
 
-/* ---- decisions --------------------------------------------------------------------------------- */
+/* ---- decisions ------------------------------------------------------------------------------- */
 
 static bool check_back(void *ctx, const struct store_decision *d, const struct store_target *t)
 {
@@ -54,8 +54,13 @@ TEST(text_and_numbers_of_any_kind_survive)
     struct store *s = open_store(new_path("any.db"));
     struct err e;
     int64_t id, target = put_target(s, "caf\xc3\xa9 '); DROP TABLE decisions; --");
-    struct store_decision d = {.target_id = target, .time_us = INT64_MIN + 1, .inputs_hash = UINT64_MAX,
-                               .proposed = INT_MIN, .value = INFINITY, .why = "", .outcome = NULL};
+    struct store_decision d = {.target_id = target,
+                               .time_us = INT64_MIN + 1,
+                               .inputs_hash = UINT64_MAX,
+                               .proposed = INT_MIN,
+                               .value = INFINITY,
+                               .why = "",
+                               .outcome = NULL};
     assert_ok(store_put_decision(s, &d, &id, &e), &e);
     assert_int_equal(info_of(s).decisions, 1);
     assert_int_equal(info_of(s).last_us, INT64_MIN + 1);
@@ -84,12 +89,15 @@ TEST(a_decision_that_is_not_there_names_those_that_are)
     struct store *s = open_store(new_path("none.db"));
     struct err e;
     int n = 0;
-    assert_err(store_decision_get(s, 7, count_row, &n, &e), ERR_MISSING, &e, "has no decisions yet");
+    assert_err(store_decision_get(s, 7, count_row, &n, &e), ERR_MISSING, &e,
+               "has no decisions yet");
     int64_t target = put_target(s, "a");
     (void)put_one(s, target, T0);
     (void)put_one(s, target, T0);
-    assert_err(store_decision_get(s, 7, count_row, &n, &e), ERR_MISSING, &e, "has the decisions 1 to 2");
-    assert_err(store_decision_get(s, -7, count_row, &n, &e), ERR_MISSING, &e, "has the decisions 1 to 2");
+    assert_err(store_decision_get(s, 7, count_row, &n, &e), ERR_MISSING, &e,
+               "has the decisions 1 to 2");
+    assert_err(store_decision_get(s, -7, count_row, &n, &e), ERR_MISSING, &e,
+               "has the decisions 1 to 2");
     assert_int_equal(n, 0);
     store_close(s);
 }
@@ -99,8 +107,12 @@ TEST(targets_and_configurations_are_found_again_and_a_new_uid_is_a_new_target)
     const char *path = new_path("found.db");
     struct store *s = open_store(path);
     struct err e;
-    struct store_target t = {.cluster = "prod", .group = "apps", .kind = "Deployment", .namespace_ = "shop",
-                             .name = "search", .uid = "u1"};
+    struct store_target t = {.cluster = "prod",
+                             .group = "apps",
+                             .kind = "Deployment",
+                             .namespace_ = "shop",
+                             .name = "search",
+                             .uid = "u1"};
     int64_t a, b, c, d;
     assert_ok(store_target_id(s, &t, T0, &a, &e), &e);
     assert_ok(store_config_id(s, "config: x", T0, &c, &e), &e);
@@ -120,7 +132,7 @@ TEST(targets_and_configurations_are_found_again_and_a_new_uid_is_a_new_target)
     store_close(s);
 }
 
-/* ---- queries ----------------------------------------------------------------------------------- */
+/* ---- queries --------------------------------------------------------------------------------- */
 
 TEST(a_query_finds_what_it_asks_for_and_nothing_else)
 {
@@ -129,7 +141,8 @@ TEST(a_query_finds_what_it_asks_for_and_nothing_else)
     int64_t target[3] = {put_target(s, "a"), put_target(s, "b"), 0}, id;
     struct store_target other = {.namespace_ = "batch", .name = "a"};
     assert_ok(store_target_id(s, &other, T0, &target[2], &e), &e);
-    for (int i = 0; i < 30; i++) { /* targets in turn; every second acts, every fifth is held, the last are shadows */
+    for (int i = 0; i < 30;
+         i++) { /* targets in turn; every second acts, every fifth is held, the last are shadows */
         struct store_decision d = decision_of(target[i % 3], T0 + i * STEP);
         d.action = i % 2 ? STORE_INTENDED : STORE_NONE;
         d.verdict = i % 5 ? "pass" : "hold";
@@ -202,7 +215,7 @@ TEST(rows_come_in_order_with_blobs_when_asked_for_until_the_reader_has_enough)
     store_close(s);
 }
 
-/* ---- actions and keyframes --------------------------------------------------------------------- */
+/* ---- actions and keyframes ------------------------------------------------------------------- */
 
 static bool check_outcome(void *ctx, const struct store_decision *d, const struct store_target *t)
 {
@@ -224,7 +237,8 @@ TEST(an_outcome_replaces_the_intent_and_a_decision_no_longer_kept_is_said_to_be_
     assert_ok(store_set_action(s, id, STORE_FAILED, T0 + 3 * STEP, "409 twice", &e), &e);
     assert_int_equal(count_of(s, &pending), 0);
     assert_ok(store_decision_get(s, id, check_outcome, NULL, &e), &e);
-    assert_err(store_set_action(s, id + 1, STORE_DONE, T0, NULL, &e), ERR_MISSING, &e, "not kept any longer");
+    assert_err(store_set_action(s, id + 1, STORE_DONE, T0, NULL, &e), ERR_MISSING, &e,
+               "not kept any longer");
     assert_ok(store_begin(s, &e), &e); /* nor does it cost a round */
     assert_err(store_set_action(s, id + 1, STORE_DONE, T0, NULL, &e), ERR_MISSING, &e, NULL);
     assert_ok(store_commit(s, &e), &e);
@@ -240,8 +254,9 @@ TEST(the_keyframe_before_a_decision_is_of_the_same_target_and_role)
         int64_t target;
         enum store_role role;
         bool state;
-    } row[] = {{a, STORE_ACTING, true}, {b, STORE_ACTING, true}, {a, STORE_SHADOW, true}, {a, STORE_ACTING, false},
-               {b, STORE_ACTING, false}, {a, STORE_SHADOW, false}, {a, STORE_ACTING, true}, {a, STORE_ACTING, false}};
+    } row[] = {{a, STORE_ACTING, true},  {b, STORE_ACTING, true},  {a, STORE_SHADOW, true},
+               {a, STORE_ACTING, false}, {b, STORE_ACTING, false}, {a, STORE_SHADOW, false},
+               {a, STORE_ACTING, true},  {a, STORE_ACTING, false}};
     static const int64_t want[] = {1, 2, 3, 1, 2, 3, 7, 7};
     for (size_t i = 0; i < ARRAY_LEN(row); i++) {
         struct store_decision d = decision_of(row[i].target, T0);
@@ -257,7 +272,7 @@ TEST(the_keyframe_before_a_decision_is_of_the_same_target_and_role)
     store_close(s);
 }
 
-/* ---- samples, forecasts, notes ------------------------------------------------------------------ */
+/* ---- samples, forecasts, notes --------------------------------------------------------------- */
 
 struct seen {
     int n;
@@ -291,7 +306,8 @@ TEST(samples_come_back_in_time_order_missing_stays_missing_and_the_last_of_a_tim
     int64_t a = put_target(s, "a"), b = put_target(s, "b");
     struct seen k = {0};
     for (int i = 5; i-- > 0;) {
-        struct store_sample x = sample_at(a, T0 + i * STEP, (float)i), y = sample_at(b, T0 + i * STEP, 100);
+        struct store_sample x = sample_at(a, T0 + i * STEP, (float)i),
+                            y = sample_at(b, T0 + i * STEP, 100);
         assert_ok(store_put_sample(s, &x, &e), &e);
         assert_ok(store_put_sample(s, &y, &e), &e);
     }
@@ -393,11 +409,16 @@ TEST(notes_keep_who_what_and_until_when)
     struct err e;
     int n = 0;
     struct store_note a = {.time_us = T0, .kind = STORE_NOTE_FREEZE, .author = "ann"};
-    struct store_note b = {.time_us = T0 + 1, .kind = STORE_NOTE_OVERRIDE, .target_id = 3, .author = "bob",
-                           .text = "sale", .until_us = T0 + 100};
+    struct store_note b = {.time_us = T0 + 1,
+                           .kind = STORE_NOTE_OVERRIDE,
+                           .target_id = 3,
+                           .author = "bob",
+                           .text = "sale",
+                           .until_us = T0 + 100};
     assert_ok(store_put_note(s, &a, &e), &e);
     assert_ok(store_put_note(s, &b, &e), &e);
-    run_sql(path, "INSERT INTO notes (time_us, kind) VALUES (1709510400000001, 'of another version')");
+    run_sql(path,
+            "INSERT INTO notes (time_us, kind) VALUES (1709510400000001, 'of another version')");
     assert_ok(store_notes(s, T0, T0 + 2, on_note, &n, &e), &e);
     assert_int_equal(n, 2);
     for (int k = 0; k < STORE_NOTES; k++)
@@ -405,7 +426,7 @@ TEST(notes_keep_who_what_and_until_when)
     store_close(s);
 }
 
-/* ---- rounds ------------------------------------------------------------------------------------ */
+/* ---- rounds ---------------------------------------------------------------------------------- */
 
 TEST(a_round_is_seen_by_readers_as_a_whole_once_it_is_committed)
 {
@@ -448,7 +469,8 @@ TEST(a_put_that_fails_loses_the_round_with_its_own_error)
     assert_err(store_commit(s, &e), ERR_LIMIT, &e, "longer than");
     assert_int_equal(info_of(s).decisions, 0);
     assert_ok(store_begin(s, &e), &e);
-    assert_ok(store_put_decision(s, &d, &id, &e), &e); /* the holder's row went with the round, and is made again */
+    assert_ok(store_put_decision(s, &d, &id, &e),
+              &e); /* the holder's row went with the round, and is made again */
     assert_ok(store_commit(s, &e), &e);
     assert_int_equal(info_of(s).decisions, 1);
     mem_free(holder);

@@ -46,8 +46,12 @@ static inline struct store *open_reader(const char *path)
 
 static inline int64_t put_target(struct store *s, const char *name)
 {
-    struct store_target t = {.cluster = "prod", .group = "apps", .kind = "Deployment", .namespace_ = "shop",
-                             .name = name, .uid = "u1"};
+    struct store_target t = {.cluster = "prod",
+                             .group = "apps",
+                             .kind = "Deployment",
+                             .namespace_ = "shop",
+                             .name = name,
+                             .uid = "u1"};
     struct err e;
     int64_t id;
     assert_ok(store_target_id(s, &t, T0, &id, &e), &e);
@@ -95,7 +99,8 @@ static inline int64_t put_one(struct store *s, int64_t target, int64_t time_us)
     return id;
 }
 
-static inline bool count_row(void *ctx, const struct store_decision *d, const struct store_target *t)
+static inline bool count_row(void *ctx, const struct store_decision *d,
+                             const struct store_target *t)
 {
     (void)d;
     (void)t;
