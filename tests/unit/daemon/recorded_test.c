@@ -109,15 +109,19 @@ TEST(times_that_are_off_the_grid_fall_into_their_steps)
     struct rng rng = rng_stream(test_seed(), "jitter");
     const struct store_query all = {0};
     int64_t even = f->now_us;
+    float load[300];
     for (int i = 0; i < 300; i++) {
         even += FIX_STEP_US;
         f->now_us = even - FIX_STEP_US + (i ? (int64_t)rng_below(&rng, 6000000) - 3000000 : 0);
         live(f, 1);
+        load[i] = f->view.qps_last;
     }
     struct recorded r = loaded(f, &all);
     assert_int_equal(r.n, 300);
-    for (int i = 0; i < r.n; i++)
+    for (int i = 0; i < r.n; i++) {
         assert_int_equal(r.barred[i], 0);
+        assert_near((double)r.qps[i], (double)load[i], 0, 0);
+    }
     recorded_fini(&r);
     fix_free(f);
 }

@@ -194,6 +194,22 @@ TEST(a_new_configuration_and_a_restart_start_from_keyframes)
     fix_free(f);
 }
 
+TEST(a_new_configuration_starts_from_a_keyframe_though_the_memory_is_the_same)
+{
+    struct told told;
+    struct err e;
+    struct fix *f = fix_new("price.db", "hpa");
+    fix_steps(f, 10);
+    f->cfg.spec.price_usd_h = 7;
+    assert_ok(capacity_config_finish(&f->cfg, &e), &e);
+    assert_ok(record_config(f->store, &f->cfg, &f->source, f->now_us, &f->config_id, &e), &e);
+    fix_steps(f, 10);
+    struct replay_counts c = replayed(f->path, &all, NULL, &told);
+    assert_int_equal(c.n[REPLAY_SAME], 20);
+    assert_int_equal(c.keyframes, 2);
+    fix_free(f);
+}
+
 TEST(a_lost_round_leaves_no_gap_in_the_memory)
 {
     struct told told;

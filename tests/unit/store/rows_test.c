@@ -452,6 +452,15 @@ TEST(a_round_is_seen_by_readers_as_a_whole_once_it_is_committed)
     store_close(s);
 }
 
+static bool check_holder(void *ctx, const struct store_decision *d, const struct store_target *t)
+{
+    (void)ctx;
+    (void)t;
+    assert_non_null(d->holder);
+    assert_string_equal(d->holder, "replica-0");
+    return true;
+}
+
 TEST(a_put_that_fails_loses_the_round_with_its_own_error)
 {
     struct store *s = open_store(new_path("lost.db"));
@@ -473,6 +482,7 @@ TEST(a_put_that_fails_loses_the_round_with_its_own_error)
               &e); /* the holder's row went with the round, and is made again */
     assert_ok(store_commit(s, &e), &e);
     assert_int_equal(info_of(s).decisions, 1);
+    assert_ok(store_decision_get(s, id, check_holder, NULL, &e), &e);
     mem_free(holder);
     store_close(s);
 }
