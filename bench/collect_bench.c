@@ -1,7 +1,8 @@
 /* collect_bench.c - what a round of collection costs the daemon's thread.
  *
- *   collect_round_cpu_ms_500_targets   500 targets of 10 pods, every built-in query answered for every pod (10 answers of
- *                                      5,000 samples) by a local server: requests, parsing, spreading, rings
+ *   collect_round_cpu_ms_500_targets   500 targets of 10 pods, every built-in query answered for every pod
+ *                                      (10 answers of 5,000 samples) by a local server: requests, parsing,
+ *                                      spreading, rings
  *   collect_view_us                    the mean over the window for one target */
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,9 +35,11 @@ static void write_vector(struct buf *out)
     buf_str(out, "{\"status\":\"success\",\"data\":{\"resultType\":\"vector\",\"result\":[");
     for (int i = 0; i < TARGETS * PODS; i++)
         buf_fmt(out,
-                "%s{\"metric\":{\"namespace\":\"team-%d\",\"pod\":\"service-%d-7d9f8b6c5-x%04d\",\"sluice_source\":\"x\"},"
+                "%s{\"metric\":{\"namespace\":\"team-%d\",\"pod\":\"service-%d-7d9f8b6c5-x%04d\","
+                "\"sluice_source\":\"x\"},"
                 "\"value\":[%lld.123,\"0.%d\"]}",
-                i ? "," : "", i / PODS % 20, i / PODS, i, (long long)(clock_wall_us() / US_PER_S), 1000 + i);
+                i ? "," : "", i / PODS % 20, i / PODS, i, (long long)(clock_wall_us() / US_PER_S),
+                1000 + i);
     buf_str(out, "]}}");
 }
 
@@ -47,8 +50,10 @@ static void answer(void *ctx, const struct server_request *in, struct server_rep
     out->status = 200;
     out->body = buf_init(8 << 20);
     if (query && strcmp(query, "time()") == 0)
-        buf_fmt(&out->body, "{\"status\":\"success\",\"data\":{\"resultType\":\"scalar\",\"result\":[1,\"%.3f\"]}}",
-                (double)clock_wall_us() * 1e-6);
+        buf_fmt(
+            &out->body,
+            "{\"status\":\"success\",\"data\":{\"resultType\":\"scalar\",\"result\":[1,\"%.3f\"]}}",
+            (double)clock_wall_us() * 1e-6);
     else
         buf_add(&out->body, s->vector.p, s->vector.n);
 }
@@ -103,7 +108,8 @@ static void run(struct setup *s, struct server *backend)
     char url[64];
     (void)snprintf(url, sizeof url, "http://127.0.0.1:%u", server_port(backend));
     opt_init(&queries_table, &cfg);
-    if (http_client_new(&s->http, &e) || http_server_new(&(struct http_server_opts){.url = url}, &server, &e))
+    if (http_client_new(&s->http, &e) ||
+        http_server_new(&(struct http_server_opts){.url = url}, &server, &e))
         stop(&e);
     prom_new(s->http, server, &po, &prom);
     o.prom = prom;

@@ -3,9 +3,9 @@
  *   prometheus_import_cpu_frac   our own processor time over elapsed time: the rest is Prometheus
  *   prometheus_import_s          elapsed time
  *
- * The server's blocks are made with `promtool tsdb create-blocks-from openmetrics` in build/bench and kept there. Plain
- * selectors are queried, the least work a server can have.  BENCH_DAYS changes the 90.  Without Debian's prometheus package
- * nothing is measured, and said so. */
+ * The server's blocks are made with `promtool tsdb create-blocks-from openmetrics` in build/bench and kept
+ * there. Plain selectors are queried, the least work a server can have.  BENCH_DAYS changes the 90.
+ * Without Debian's prometheus package nothing is measured, and said so. */
 #include <arpa/inet.h>
 #include <assert.h>
 #include <netinet/in.h>
@@ -56,7 +56,8 @@ static void write_openmetrics(const struct setup *s, const char *path)
         (void)fprintf(f, "# TYPE m%d gauge\n", k);
         for (int64_t i = 0; i < (int64_t)s->days * 86400 / STEP_S; i++)
             (void)fprintf(f, "m%d{pod=\"web-%d\"} %.17g %lld\n", k, k,
-                          (double)((i * 7919 + k * 104729) % 1000003) / 1000004, (long long)(START_S + i * STEP_S));
+                          (double)((i * 7919 + k * 104729) % 1000003) / 1000004,
+                          (long long)(START_S + i * STEP_S));
     }
     (void)fputs("# EOF\n", f);
     if (fclose(f) != 0)
@@ -69,11 +70,13 @@ static void make_blocks(const struct setup *s)
     (void)snprintf(mark, sizeof mark, "%s/done", s->dir);
     if (file_exists(mark))
         return;
-    (void)fprintf(stderr, "prometheus_bench: making %d days of blocks in %s ...\n", s->days, s->dir);
+    (void)fprintf(stderr, "prometheus_bench: making %d days of blocks in %s ...\n", s->days,
+                  s->dir);
     (void)snprintf(text, sizeof text, "%s/in.om", s->dir);
     write_openmetrics(s, text);
     (void)snprintf(command, sizeof command,
-                   "promtool tsdb create-blocks-from openmetrics --max-block-duration=744h -q %s %s/data && rm %s && touch %s",
+                   "promtool tsdb create-blocks-from openmetrics --max-block-duration=744h -q %s "
+                   "%s/data && rm %s && touch %s",
                    text, s->dir, text, mark);
     if (system(command) != 0)
         stop("promtool failed", NULL);
@@ -84,7 +87,8 @@ static uint16_t free_port(void)
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t n = sizeof a;
     int fd = socket(AF_INET, SOCK_STREAM, 0);
-    if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof a) != 0 || getsockname(fd, (struct sockaddr *)&a, &n) != 0)
+    if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof a) != 0 ||
+        getsockname(fd, (struct sockaddr *)&a, &n) != 0)
         stop("no free port", NULL);
     (void)close(fd);
     return ntohs(a.sin_port);
@@ -139,7 +143,8 @@ static double cpu_s(void)
 {
     struct rusage u;
     (void)getrusage(RUSAGE_SELF, &u);
-    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) + 1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
+    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+           1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
 }
 
 /* The server's, from /proc. */
@@ -154,7 +159,8 @@ static double server_cpu_s(const struct setup *s)
     size_t n = fread(text, 1, sizeof text - 1, f);
     (void)fclose(f);
     const char *p = n ? strrchr(text, ')') : NULL;
-    if (!p || sscanf(p + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &sys) != 2)
+    if (!p ||
+        sscanf(p + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &sys) != 2)
         return 0;
     return (double)(user + sys) / (double)sysconf(_SC_CLK_TCK);
 }
@@ -180,12 +186,14 @@ static void open_prom(const struct setup *s, struct job *j, struct http_server *
 
 static void import_once(struct setup *s)
 {
-    static const char *const name[SERIES] = {"m0", "m1", "m2", "m3", "m4", "m5", "m6", "m7", "m8", "m9"};
+    static const char *const name[SERIES] = {"m0", "m1", "m2", "m3", "m4",
+                                             "m5", "m6", "m7", "m8", "m9"};
     struct backfill_query query[SERIES];
     struct http_server *server;
     struct history h;
     struct import_report report;
-    struct job j = {.b = {.queries = query, .n_queries = SERIES, .step_us = STEP_S * US_PER_S, .parallel = 1}};
+    struct job j = {
+        .b = {.queries = query, .n_queries = SERIES, .step_us = STEP_S * US_PER_S, .parallel = 1}};
     struct err e = {0};
     char part[300], out[300];
     for (int k = 0; k < SERIES; k++)
@@ -199,7 +207,8 @@ static void import_once(struct setup *s)
     j.cfg.step_us = j.b.step_us;
     open_prom(s, &j, &server);
     double t0 = bench_now_s(), c0 = cpu_s(), v0 = server_cpu_s(s);
-    if (import_live("prometheus", &j.cfg, "bench", fill, &j, &h, &report, &e) || history_write(out, &h, &report, &e))
+    if (import_live("prometheus", &j.cfg, "bench", fill, &j, &h, &report, &e) ||
+        history_write(out, &h, &report, &e))
         stop("import", &e);
     (void)unlink(part);
     s->elapsed_s = bench_now_s() - t0;
@@ -207,8 +216,11 @@ static void import_once(struct setup *s)
     if (j.report.samples != (uint64_t)SERIES * (uint64_t)s->days * 86400 / STEP_S)
         stop("not every sample arrived", NULL);
     if (getenv("BENCH_VERBOSE"))
-        (void)fprintf(stderr, "%.2f s, own %.2f s, server %.2f s; %llu requests, %.1f MB on the wire, %.1f MB of JSON, parsed in %.2f s\n",
-                      s->elapsed_s, s->cpu_s, server_cpu_s(s) - v0, (unsigned long long)j.report.requests, (double)j.report.wire_bytes * 1e-6,
+        (void)fprintf(stderr,
+                      "%.2f s, own %.2f s, server %.2f s; %llu requests, %.1f MB on the wire, %.1f "
+                      "MB of JSON, parsed in %.2f s\n",
+                      s->elapsed_s, s->cpu_s, server_cpu_s(s) - v0,
+                      (unsigned long long)j.report.requests, (double)j.report.wire_bytes * 1e-6,
                       (double)j.report.body_bytes * 1e-6, (double)j.report.parse_us * 1e-6);
     history_close(&h);
     opt_fini(&import_table, &j.cfg);
@@ -239,7 +251,8 @@ int main(void)
     if (!bench_wanted("prometheus_import_cpu_frac") && !bench_wanted("prometheus_import_s"))
         return 0;
     if (system("command -v prometheus promtool >/dev/null 2>&1") != 0) {
-        (void)fputs("prometheus_bench: not measured, prometheus and promtool are missing\n", stderr);
+        (void)fputs("prometheus_bench: not measured, prometheus and promtool are missing\n",
+                    stderr);
         return getenv("CI") != NULL;
     }
     (void)snprintf(s.dir, sizeof s.dir, "build/bench/prometheus-%dd", s.days);

@@ -1,4 +1,5 @@
-/* gpus.c - `sluice gpus`: the GPUs of this machine through NVML, for people or for node_exporter's textfile collector. */
+/* gpus.c - `sluice gpus`: the GPUs of this machine through NVML, for people or for node_exporter's textfile
+ * collector. */
 #include <math.h>
 
 #include "base/mem.h"
@@ -13,19 +14,26 @@ struct gpus_opts {
 };
 #define O struct gpus_opts
 static const struct opt_row rows[] = {
-    OPT_STRING(O, library, "library", "libnvidia-ml.so.1", "NVML, as it comes with the driver", .metavar = "FILE"),
+    OPT_STRING(O, library, "library", "libnvidia-ml.so.1", "NVML, as it comes with the driver",
+               .metavar = "FILE"),
     OPT_BOOL(O, exposition, "exposition", "false",
-             "write Prometheus' text format under DCGM's names, e.g. for node_exporter's textfile collector"),
+             "write Prometheus' text format under DCGM's names, e.g. for node_exporter's textfile "
+             "collector"),
 };
 #undef O
-static const struct opt_table table = OPT_TABLE("gpus", struct gpus_opts, rows, "The GPUs of this machine.");
+static const struct opt_table table =
+    OPT_TABLE("gpus", struct gpus_opts, rows, "The GPUs of this machine.");
 
 static void write_table(const struct cli_ctx *c, const struct nvml_gpu *g, int n, struct buf *out)
 {
-    static const struct table_column columns[] = {{"gpu", NULL, 0},           {"uuid", NULL, 0},
-                                                  {"name", NULL, 0},          {"gpu_util", "use", 2},
-                                                  {"gpu_mem_util", "memory use", 2}, {"mem_total_gib", "memory GiB", 1},
-                                                  {"power_w", "power W", 0},  {"temperature_c", "temperature C", 0}};
+    static const struct table_column columns[] = {{"gpu", NULL, 0},
+                                                  {"uuid", NULL, 0},
+                                                  {"name", NULL, 0},
+                                                  {"gpu_util", "use", 2},
+                                                  {"gpu_mem_util", "memory use", 2},
+                                                  {"mem_total_gib", "memory GiB", 1},
+                                                  {"power_w", "power W", 0},
+                                                  {"temperature_c", "temperature C", 0}};
     struct table *t = table_new(columns, ARRAY_LEN(columns));
     for (int i = 0; i < n; i++) {
         table_num(t, i);
@@ -42,15 +50,16 @@ static void write_table(const struct cli_ctx *c, const struct nvml_gpu *g, int n
 }
 
 /* One family: value(g) of every card that has it. */
-static void write_family(struct prom_writer *w, const char *name, const char *help, const struct nvml_gpu *g, int n,
-                         double (*value)(const struct nvml_gpu *g))
+static void write_family(struct prom_writer *w, const char *name, const char *help,
+                         const struct nvml_gpu *g, int n, double (*value)(const struct nvml_gpu *g))
 {
     prom_family(w, name, PROM_GAUGE, help);
     for (int i = 0; i < n; i++) {
         char index[16];
         (void)snprintf(index, sizeof index, "%d", i);
         if (!isnan(value(&g[i])))
-            prom_put(w, value(&g[i]), "gpu", index, "UUID", g[i].uuid, "modelName", g[i].name, NULL);
+            prom_put(w, value(&g[i]), "gpu", index, "UUID", g[i].uuid, "modelName", g[i].name,
+                     NULL);
     }
 }
 
@@ -117,7 +126,8 @@ static enum err_code run(struct cli_ctx *c, struct err *e)
 const struct cli_cmd cmd_gpus = {
     .name = "gpus",
     .summary = "the GPUs of this machine, through NVML",
-    .help = "What a card does not support is left out.  With --exposition and a timer this feeds node_exporter where DCGM does "
+    .help = "What a card does not support is left out.  With --exposition and a timer this feeds "
+            "node_exporter where DCGM does "
             "not run:\n\n  sluice gpus --exposition -o /var/lib/node_exporter/gpus.prom\n",
     .opts = &table,
     .run = run,

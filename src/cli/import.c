@@ -11,25 +11,31 @@
 #define O struct import_opts
 static const struct opt_row rows[] = {
     IMPORT_ROWS(O, import),
-    OPT_STRING(O, url, "url", NULL, "prometheus: read this server instead of files", .metavar = "URL"),
+    OPT_STRING(O, url, "url", NULL, "prometheus: read this server instead of files",
+               .metavar = "URL"),
     OPT_DURATION(O, since_us, "since", "90d", "1min", "3660d", "url: how far back to begin"),
-    OPT_STRING(O, until, "until", NULL, "url: where to end, as RFC 3339; now without it", .metavar = "TIME"),
+    OPT_STRING(O, until, "until", NULL, "url: where to end, as RFC 3339; now without it",
+               .metavar = "TIME"),
     OPT_STRING(O, target, "target", NULL,
                "url: the workload whose fields the built-in queries give (docs/collect.md)",
                .metavar = "NAMESPACE/NAME"),
     OPT_STRINGS(O, query, "query", NULL, "url: PromQL of a field, instead of the built-in one",
                 .metavar = "FIELD=PROMQL"),
-    OPT_STRINGS(O, sources, "sources", NULL, "url: built-ins to use: dcgm, cadvisor, vllm ...; all without it",
+    OPT_STRINGS(O, sources, "sources", NULL,
+                "url: built-ins to use: dcgm, cadvisor, vllm ...; all without it",
                 .metavar = "NAME"),
     OPT_DURATION(O, window_us, "window", "1min", "1s", "1d", "url: {window} of queries"),
     OPT_STRING(O, token_file, "token_file", NULL, "url: bearer token", .metavar = "FILE"),
     OPT_STRING(O, user, "user", NULL, "url: basic authentication", .metavar = "NAME"),
-    OPT_STRING(O, password_file, "password_file", NULL, "url: its password, first line", .metavar = "FILE"),
-    OPT_STRING(O, ca_file, "ca_file", NULL, "url: PEM authorities; else the system's", .metavar = "FILE"),
+    OPT_STRING(O, password_file, "password_file", NULL, "url: its password, first line",
+               .metavar = "FILE"),
+    OPT_STRING(O, ca_file, "ca_file", NULL, "url: PEM authorities; else the system's",
+               .metavar = "FILE"),
     OPT_STRING(O, cert_file, "cert_file", NULL, "url: PEM client certificate", .metavar = "FILE"),
     OPT_STRING(O, key_file, "key_file", NULL, "url: PEM key of it", .metavar = "FILE"),
     OPT_BOOL(O, insecure, "insecure", "false", "url: do not verify the server's certificate"),
-    OPT_INT(O, parallel, "parallel", "1", "1", "8", "url: queries at once; each keeps one core of the server busy"),
+    OPT_INT(O, parallel, "parallel", "1", "1", "8",
+            "url: queries at once; each keeps one core of the server busy"),
     OPT_DURATION(O, timeout_us, "timeout", "1min", "1s", "1h", "url: longest query"),
 };
 #undef O
@@ -68,7 +74,8 @@ static enum err_code refuse_live_options(const struct import_opts *o, struct err
     return rc;
 }
 
-static enum err_code read_files(struct cli_ctx *c, struct history *h, struct import_report *report, struct err *e)
+static enum err_code read_files(struct cli_ctx *c, struct history *h, struct import_report *report,
+                                struct err *e)
 {
     const struct import_opts *o = c->opts;
     enum err_code rc = refuse_live_options(o, e);
@@ -110,15 +117,20 @@ const struct cli_cmd cmd_import = {
     .min_args = 1,
     .max_args = 10000,
     .formats = 1u << CLI_TABLE | 1u << CLI_JSON,
-    .help = "Formats: csv, prometheus (range-query JSON, or a server with --url), genai, azure-llm.  Compressed files "
-            "(gzip,\nzstd) are read as they are.  -o HISTORY is required; the report goes to standard output.\n\n"
+    .help = "Formats: csv, prometheus (range-query JSON, or a server with --url), genai, "
+            "azure-llm.  Compressed files "
+            "(gzip,\nzstd) are read as they are.  -o HISTORY is required; the report goes to "
+            "standard output.\n\n"
             "  sluice import csv --time ts --qps requests --per-step qps requests.csv -o my.hist\n"
             "  sluice import prometheus qps=qps.json gpu_util=dcgm/ --combine sum -o my.hist\n"
-            "  sluice import prometheus --url http://prometheus:9090 --since 90d --target shop/web -o web.hist\n"
+            "  sluice import prometheus --url http://prometheus:9090 --since 90d --target shop/web "
+            "-o web.hist\n"
             "  sluice import prometheus --url http://prometheus:9090 \\\n"
             "      --query 'qps=sum(rate(requests_total{app=\"web\"}[{window}]))' -o web.hist\n\n"
-            "A csv column that has a field's name needs no option.  With --url an interrupted import goes on where it was "
-            "when it is\nstarted again (HISTORY.part).  More: docs/cli.md, docs/history.md, docs/collect.md.\n",
+            "A csv column that has a field's name needs no option.  With --url an interrupted "
+            "import goes on where it was "
+            "when it is\nstarted again (HISTORY.part).  More: docs/cli.md, docs/history.md, "
+            "docs/collect.md.\n",
     .opts = &table,
     .run = run,
 };

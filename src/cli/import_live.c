@@ -20,12 +20,12 @@ static const int64_t STEP_US = 15 * US_PER_S;
 
 struct live {
     const struct import_opts *o;
-    struct import_cfg cfg;           /* o->import with the step settled */
+    struct import_cfg cfg; /* o->import with the step settled */
     struct http_client *http;
     struct http_server *server;
     struct prom *prom;
     struct buf password;
-    char namespace[256], name[256];  /* of --target */
+    char namespace[256], name[256]; /* of --target */
     struct buf text[BACKFILL_QUERIES_MAX];
     struct backfill_query query[BACKFILL_QUERIES_MAX];
     struct backfill b;
@@ -77,11 +77,13 @@ static struct buf *next_text(struct live *l)
 
 static void add_query(struct live *l, enum field f, double scale)
 {
-    l->query[l->b.n_queries] = (struct backfill_query){.field = f, .query = l->text[l->b.n_queries].p, .scale = scale};
+    l->query[l->b.n_queries] =
+        (struct backfill_query){.field = f, .query = l->text[l->b.n_queries].p, .scale = scale};
     l->b.n_queries++;
 }
 
-static enum err_code add_given(struct live *l, const char *given, bool has[FIELD_COUNT], struct err *e)
+static enum err_code add_given(struct live *l, const char *given, bool has[FIELD_COUNT],
+                               struct err *e)
 {
     char name[32];
     const char *eq = strchr(given, '=');
@@ -89,18 +91,21 @@ static enum err_code add_given(struct live *l, const char *given, bool has[FIELD
     (void)snprintf(name, sizeof name, "%.*s", (int)(n < sizeof name ? n : 0), given);
     int f = field_find(name);
     if (f < 0 || !eq[1])
-        return err_set(e, ERR_USAGE, "--query \"%.60s\": expected FIELD=PROMQL with a field such as qps", given);
+        return err_set(e, ERR_USAGE,
+                       "--query \"%.60s\": expected FIELD=PROMQL with a field such as qps", given);
     if (has[f])
         return err_set(e, ERR_USAGE, "--query: %s twice", name);
     struct query_target t = target_of(l);
     has[f] = true;
-    enum err_code rc = usage(query_fill(eq + 1, &t, l->o->window_us, next_text(l), e), "--query", e);
+    enum err_code rc =
+        usage(query_fill(eq + 1, &t, l->o->window_us, next_text(l), e), "--query", e);
     if (!rc)
         add_query(l, (enum field)f, 1);
     return rc;
 }
 
-static enum err_code add_builtin(struct live *l, const struct queries_cfg *cfg, enum field f, struct err *e)
+static enum err_code add_builtin(struct live *l, const struct queries_cfg *cfg, enum field f,
+                                 struct err *e)
 {
     struct query_target t = target_of(l);
     struct buf *text = next_text(l);
@@ -121,7 +126,8 @@ static enum err_code make_queries(struct live *l, struct err *e)
     for (size_t i = 0; i < l->o->query.n && !rc; i++)
         rc = add_given(l, l->o->query.items[i], has, e);
     if (!rc && !l->o->target && l->b.n_queries == 0)
-        rc = err_set(e, ERR_USAGE, "what to read? --target NAMESPACE/NAME, or --query FIELD=PROMQL");
+        rc =
+            err_set(e, ERR_USAGE, "what to read? --target NAMESPACE/NAME, or --query FIELD=PROMQL");
     opt_init(&queries_table, &cfg);
     struct opt_strings none = cfg.sources;
     cfg.sources = l->o->sources;
@@ -140,7 +146,8 @@ static enum err_code make_queries(struct live *l, struct err *e)
 static enum err_code make_range(struct live *l, struct err *e)
 {
     int64_t until = clock_wall_us(), step = l->o->import.step_us ? l->o->import.step_us : STEP_US;
-    enum err_code rc = l->o->until ? tz_parse_rfc3339(l->o->until, strlen(l->o->until), &until, e) : ERR_OK;
+    enum err_code rc =
+        l->o->until ? tz_parse_rfc3339(l->o->until, strlen(l->o->until), &until, e) : ERR_OK;
     if (rc)
         return usage(rc, "--until", e);
     if (step % US_PER_MS)
@@ -171,9 +178,14 @@ static enum err_code connect_to(struct live *l, struct err *e)
     enum err_code rc = o->password_file ? read_password(l, e) : ERR_OK;
     if (rc)
         return rc;
-    struct http_server_opts so = {.url = o->url, .ca_file = o->ca_file, .cert_file = o->cert_file,
-                                  .key_file = o->key_file, .insecure = o->insecure, .token_file = o->token_file,
-                                  .user = o->user, .password = l->password.n ? l->password.p : NULL};
+    struct http_server_opts so = {.url = o->url,
+                                  .ca_file = o->ca_file,
+                                  .cert_file = o->cert_file,
+                                  .key_file = o->key_file,
+                                  .insecure = o->insecure,
+                                  .token_file = o->token_file,
+                                  .user = o->user,
+                                  .password = l->password.n ? l->password.p : NULL};
     po.timeout_us = o->timeout_us;
     po.seed = (uint64_t)clock_mono_us();
     rc = http_client_new(&l->http, e);
@@ -209,12 +221,15 @@ static enum err_code fill(void *ctx, struct raw *raw, struct err *e)
     const struct backfill_report *f = &l->fetched;
     if (rc)
         return rc;
-    report_note(&raw->report, "read from %s: %" PRIu64 " requests, %" PRIu64 " tried again, %" PRIu64 " halved",
+    report_note(&raw->report,
+                "read from %s: %" PRIu64 " requests, %" PRIu64 " tried again, %" PRIu64 " halved",
                 prom_url(l->prom), f->requests, f->retries, f->halved);
     if (f->points_kept)
-        report_note(&raw->report, "%" PRId64 " of %" PRId64 " points had been fetched before", f->points_kept, f->points);
+        report_note(&raw->report, "%" PRId64 " of %" PRId64 " points had been fetched before",
+                    f->points_kept, f->points);
     if (f->warnings)
-        report_note(&raw->report, "the server warned %" PRIu64 " times, data may be partial: %s", f->warnings, f->warning);
+        report_note(&raw->report, "the server warned %" PRIu64 " times, data may be partial: %s",
+                    f->warnings, f->warning);
     if (f->samples == 0)
         return err_set(e, ERR_MISSING, "the server has no samples for these queries in this time");
     return ERR_OK;
@@ -247,7 +262,8 @@ static enum err_code prepare(struct cli_ctx *c, struct live *l, struct err *e)
     return rc ? rc : connect_to(l, e);
 }
 
-enum err_code import_from_url(struct cli_ctx *c, struct history *h, struct import_report *report, struct err *e)
+enum err_code import_from_url(struct cli_ctx *c, struct history *h, struct import_report *report,
+                              struct err *e)
 {
     struct live *l = mem_zero(1, sizeof *l);
     struct buf part = buf_init(1 << 16);
@@ -260,8 +276,10 @@ enum err_code import_from_url(struct cli_ctx *c, struct history *h, struct impor
     l->b.part = l->part;
     enum err_code rc = prepare(c, l, e);
     if (!rc) {
-        l->progress = progress_start(stderr, progress_mode_of(stderr, c->verbosity), "import", "points", 0, 0);
-        rc = import_live("prometheus", &l->cfg, l->o->target ? l->name : "prometheus", fill, l, h, report, e);
+        l->progress = progress_start(stderr, progress_mode_of(stderr, c->verbosity), "import",
+                                     "points", 0, 0);
+        rc = import_live("prometheus", &l->cfg, l->o->target ? l->name : "prometheus", fill, l, h,
+                         report, e);
         if (!rc)
             progress_finish(&l->progress, (uint64_t)l->fetched.points, NULL);
         if (rc && l->fetched.samples == 0)

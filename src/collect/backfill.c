@@ -23,8 +23,8 @@ struct span {
     struct part_piece piece;
 };
 
-/* Spans are taken in order and delivered in order, so that samples of a series arrive sorted; up to `parallel` of them are
- * under way. */
+/* Spans are taken in order and delivered in order, so that samples of a series arrive sorted; up to
+ * `parallel` of them are under way. */
 struct slot {
     struct run *run;
     struct span span;
@@ -41,16 +41,16 @@ struct run {
     struct raw *raw;
     struct backfill_report *out;
     struct part *part;
-    struct intern *names;   /* "3{labels}" -> place in series[] */
-    size_t *series;         /* index in raw */
+    struct intern *names; /* "3{labels}" -> place in series[] */
+    size_t *series;       /* index in raw */
     size_t n_series, size_series;
     struct buf key;
     uint32_t file;
     uint64_t lines;
     struct slot slot[PARALLEL_MAX];
-    int head, n_busy;       /* a ring of slots */
-    struct span next;       /* where planning stands */
-    int64_t done;           /* points delivered */
+    int head, n_busy; /* a ring of slots */
+    struct span next; /* where planning stands */
+    int64_t done;     /* points delivered */
 };
 
 /* ---- planning -----------------------------------------------------------------------------------
@@ -98,15 +98,17 @@ static bool take_span(struct run *r, struct span *out)
  */
 
 /* The raw series of a query's label set; labels is not NUL-terminated. */
-static enum err_code series_of(struct run *r, size_t query, const char *labels, size_t n, size_t *index, struct err *e)
+static enum err_code series_of(struct run *r, size_t query, const char *labels, size_t n,
+                               size_t *index, struct err *e)
 {
     uint32_t id;
     buf_clear(&r->key);
     buf_fmt(&r->key, "%zu", query);
     size_t brace = r->key.n;
     buf_add(&r->key, labels, n);
-    enum err_code rc = buf_check(&r->key, NULL) ? err_set(e, ERR_LIMIT, "labels of more than %d bytes", KEY_MAX)
-                                                : intern_id(r->names, r->key.p, r->key.n, &id, e);
+    enum err_code rc = buf_check(&r->key, NULL)
+                           ? err_set(e, ERR_LIMIT, "labels of more than %d bytes", KEY_MAX)
+                           : intern_id(r->names, r->key.p, r->key.n, &id, e);
     if (rc)
         return rc;
     if (id == r->n_series) {
@@ -129,8 +131,8 @@ struct delivery {
     const struct span *span;
 };
 
-static enum err_code deliver(void *ctx, const char *labels, size_t n_labels, const struct prom_sample *s, size_t n,
-                             struct err *e)
+static enum err_code deliver(void *ctx, const char *labels, size_t n_labels,
+                             const struct prom_sample *s, size_t n, struct err *e)
 {
     struct delivery *d = ctx;
     struct run *r = d->r;
@@ -149,7 +151,8 @@ static enum err_code deliver(void *ctx, const char *labels, size_t n_labels, con
     return rc;
 }
 
-static enum err_code deliver_result(struct run *r, const struct span *span, const struct prom_result *x, struct err *e)
+static enum err_code deliver_result(struct run *r, const struct span *span,
+                                    const struct prom_result *x, struct err *e)
 {
     struct delivery d = {r, span};
     struct buf labels = buf_init(KEY_MAX);
@@ -161,7 +164,8 @@ static enum err_code deliver_result(struct run *r, const struct span *span, cons
         part_labels(x, &x->series[i], &labels);
         rc = buf_check(&labels, e);
         if (!rc)
-            rc = deliver(&d, labels.p, labels.n, x->samples + x->series[i].first, x->series[i].n, e);
+            rc =
+                deliver(&d, labels.p, labels.n, x->samples + x->series[i].first, x->series[i].n, e);
     }
     buf_fini(&labels);
     if (x->n_warnings && r->out->warnings == 0)
@@ -171,10 +175,12 @@ static enum err_code deliver_result(struct run *r, const struct span *span, cons
 }
 
 /* An answer is kept, unless it may be partial: then the next import asks again. */
-static enum err_code deliver_fetched(struct run *r, const struct span *span, const struct prom_result *x,
-                                     struct err *e)
+static enum err_code deliver_fetched(struct run *r, const struct span *span,
+                                     const struct prom_result *x, struct err *e)
 {
-    struct part_piece piece = {.key = key_of(r, span->query), .first_us = span->first_us, .last_us = span->last_us,
+    struct part_piece piece = {.key = key_of(r, span->query),
+                               .first_us = span->first_us,
+                               .last_us = span->last_us,
                                .step_us = r->b->step_us};
     enum err_code rc = r->part && x->n_warnings == 0 ? part_add(r->part, &piece, x, e) : ERR_OK;
     return rc ? rc : deliver_result(r, span, x, e);
@@ -183,7 +189,8 @@ static enum err_code deliver_fetched(struct run *r, const struct span *span, con
 /* ---- fetching -----------------------------------------------------------------------------------
  */
 
-static struct prom_query query_of(struct run *r, const struct span *span, struct prom_result *result)
+static struct prom_query query_of(struct run *r, const struct span *span,
+                                  struct prom_result *result)
 {
     return (struct prom_query){.query = r->b->queries[span->query].query,
                                .start_us = span->first_us,
@@ -243,7 +250,8 @@ static enum err_code name_span(const struct run *r, const struct span *span, str
 }
 
 /* The two halves of a span the server finds too heavy, each on its own, halved again where need be. */
-static enum err_code fetch_halves(struct run *r, const struct span *span, struct prom_result *result, struct err *e)
+static enum err_code fetch_halves(struct run *r, const struct span *span,
+                                  struct prom_result *result, struct err *e)
 {
     int64_t n = points(r, span->first_us, span->last_us) / 2;
     struct span half[2] = {*span, *span};
@@ -256,7 +264,8 @@ static enum err_code fetch_halves(struct run *r, const struct span *span, struct
         enum err_code rc = prom_do(r->b->prom, &q, &info, e);
         if (info.tries)
             count(r, &info);
-        if (rc && too_heavy(rc, e) && points(r, half[i].first_us, half[i].last_us) >= 2 * POINTS_MIN)
+        if (rc && too_heavy(rc, e) &&
+            points(r, half[i].first_us, half[i].last_us) >= 2 * POINTS_MIN)
             rc = fetch_halves(r, &half[i], result, e);
         else if (!rc)
             rc = deliver_fetched(r, &half[i], result, e);
@@ -353,7 +362,8 @@ static enum err_code check(const struct backfill *b, struct err *e)
     if (!aligned || b->end_us < b->start_us || b->parallel < 1)
         return err_set(e, ERR_INVAL, "a range or step that is none");
     if (b->n_queries == 0 || b->n_queries > BACKFILL_QUERIES_MAX)
-        return err_set(e, ERR_INVAL, "%zu queries; 1 to %d are possible", b->n_queries, BACKFILL_QUERIES_MAX);
+        return err_set(e, ERR_INVAL, "%zu queries; 1 to %d are possible", b->n_queries,
+                       BACKFILL_QUERIES_MAX);
     return ERR_OK;
 }
 

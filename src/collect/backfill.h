@@ -1,8 +1,9 @@
 /* backfill.h - months of a running Prometheus into raw samples, in chunks, resumable.
  *
- * Every (query, span) fetched is appended to PART at once, with a checksum.  An import that is interrupted and started
- * again fetches what PART does not cover yet: chunks are cut at fixed times, so they fit whatever the new range is.
- * A chunk the server finds too heavy is halved and tried again.  docs/collect.md has the file's layout. */
+ * Every (query, span) fetched is appended to PART at once, with a checksum.  An import that is interrupted
+ * and started again fetches what PART does not cover yet: chunks are cut at fixed times, so they fit
+ * whatever the new range is. A chunk the server finds too heavy is halved and tried again.  docs/collect.md
+ * has the file's layout. */
 #ifndef COLLECT_BACKFILL_H
 #define COLLECT_BACKFILL_H
 
@@ -29,7 +30,8 @@ struct backfill {
     int64_t start_us, end_us, step_us; /* multiples of step_us; end included */
     int parallel;                      /* queries at once */
     const char *part;                  /* path of the file that makes it resumable; NULL: none */
-    /* Now and then: points (steps times queries) done of all, kept: of them from PART.  May be NULL.  False stops. */
+    /* Now and then: points (steps times queries) done of all, kept: of them from PART.  May be NULL.  False
+     * stops. */
     bool (*progress)(void *ctx, int64_t done, int64_t all, int64_t samples);
     void *ctx;
 };
@@ -42,8 +44,8 @@ struct backfill_report {
     uint64_t warnings;
     char warning[256];            /* the first */
 };
-/* Fills raw with one series per (field, label set), cfg's options applied.  Errors: those of prom_query, with the query
- * and the span; ERR_INTERRUPTED; what came so far is in PART. */
+/* Fills raw with one series per (field, label set), cfg's options applied.  Errors: those of prom_query,
+ * with the query and the span; ERR_INTERRUPTED; what came so far is in PART. */
 NODISCARD enum err_code backfill_run(const struct backfill *b, const struct import_cfg *cfg, struct raw *raw,
                                      struct backfill_report *out, struct err *e);
 

@@ -1,21 +1,23 @@
 /* builtin.c - the queries behind `auto`: the names and units of the usual exporters.
  *
- * A row is one source of one field; a field's rows are tried in order, per target.  For all targets at once the rows
- * are joined by `or`, each marked with its source:
+ * A row is one source of one field; a field's rows are tried in order, per target.  For all targets at once
+ * the rows are joined by `or`, each marked with its source:
  *     label_replace(sum by (namespace, pod, ...) (rate(a_total[1m])), "sluice_source", "a", "", "") or ...
- * so that the collector can tell them apart, and never adds the same requests twice.
- * For one target alone ("for histories") the same rows are filled with matchers instead of groups and joined by plain `or`:
- * the first that exists wins at each point in time.
+ * so that the collector can tell them apart, and never adds the same requests twice. For one target alone
+ * ("for histories") the same rows are filled with matchers instead of groups and joined by plain `or`: the
+ * first that exists wins at each point in time.
  *
  * Which labels say whose a sample is (the subject):
- *   pod       namespace and pod, or exported_namespace and exported_pod where the exporter's own labels clashed with
- *             those of the scrape (DCGM without honor_labels): exported_ is the workload's, the other the exporter's
+ *   pod       namespace and pod, or exported_namespace and exported_pod where the exporter's own labels
+ *             clashed with those of the scrape (DCGM without honor_labels): exported_ is the workload's,
+ *             the other the exporter's
  *   named     latency histograms must be added before the quantile: by workload, told from the pod's name
  *   istio     destination_workload
  *   deployment, statefulset    kube-state-metrics
  *
- * Values look back over {window} (last_over_time) rather than Prometheus' five minutes, so what stopped being scraped
- * is soon missing.  DCGM's blank markers (above 2^31) are filtered before anything is averaged. */
+ * Values look back over {window} (last_over_time) rather than Prometheus' five minutes, so what stopped
+ * being scraped is soon missing.  DCGM's blank markers (above 2^31) are filtered before anything is
+ * averaged. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -23,8 +25,8 @@
 
 enum subject { BY_POD, BY_CONTAINER, BY_NAMED, BY_ISTIO, BY_DEPLOYMENT, BY_STATEFULSET, SUBJECTS };
 
-/* {group}: grouping labels.  {derive} EXPR {derived}: gives EXPR the labels of the group.  {match}: `scope` in the query
- * for all, else `match` of the target. */
+/* {group}: grouping labels.  {derive} EXPR {derived}: gives EXPR the labels of the group.  {match}: `scope`
+ * in the query for all, else `match` of the target. */
 static const struct subject_text {
     const char *group, *derive, *derived, *scope;
     const char *match, *match_exported; /* the second is another try, or NULL */

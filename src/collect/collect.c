@@ -39,8 +39,8 @@ static void leave_out(struct queries *q, const struct collect_opts *o)
     q->n = kept;
 }
 
-static enum err_code make_queries(const struct collect_opts *o, const struct queries_cfg *cfg, struct queries *out,
-                                  struct err *e)
+static enum err_code make_queries(const struct collect_opts *o, const struct queries_cfg *cfg,
+                                  struct queries *out, struct err *e)
 {
     enum err_code rc = queries_make(cfg, out, e);
     if (rc)
@@ -91,8 +91,8 @@ static void name_health(struct collect *c)
 static enum err_code check_opts(const struct collect_opts *o, struct err *e)
 {
     int64_t records = o->step_us > 0 ? (o->window_us + o->step_us - 1) / o->step_us : 0;
-    if (o->max_targets < 1 || o->max_targets > 1000000 || o->step_us <= 0 || o->window_us < o->step_us ||
-        o->stale_us <= 0 || !(o->speed > 0))
+    if (o->max_targets < 1 || o->max_targets > 1000000 || o->step_us <= 0 ||
+        o->window_us < o->step_us || o->stale_us <= 0 || !(o->speed > 0))
         return err_set(e, ERR_INVAL, "collect: a size, step, window or speed that is none");
     if (records + RING_SPARE > RING_MAX)
         return err_set(e, ERR_INVAL, "collect: a window of %" PRId64 " steps is too long", records);
@@ -202,15 +202,17 @@ enum err_code collect_requery(struct collect *c, const struct queries_cfg *cfg, 
     return ERR_OK;
 }
 
-enum err_code collect_set(struct collect *c, int index, const struct collect_target *t, struct err *e)
+enum err_code collect_set(struct collect *c, int index, const struct collect_target *t,
+                          struct err *e)
 {
     if (index < 0 || index >= c->o.max_targets)
         return err_set(e, ERR_RANGE, "target %d: there are %d places", index, c->o.max_targets);
     if (t && (!query_is_name(t->namespace) || !query_is_name(t->name)))
-        return err_set(e, ERR_INVAL, "\"%.60s/%.60s\" is no name of an object", t->namespace, t->name);
+        return err_set(e, ERR_INVAL, "\"%.60s/%.60s\" is no name of an object", t->namespace,
+                       t->name);
     struct slot *s = &c->slot[index];
-    bool same = t && s->used && strcmp(s->t.namespace, t->namespace) == 0 && strcmp(s->t.name, t->name) == 0 &&
-                strcmp(s->t.kind, t->kind) == 0;
+    bool same = t && s->used && strcmp(s->t.namespace, t->namespace) == 0 &&
+                strcmp(s->t.name, t->name) == 0 && strcmp(s->t.kind, t->kind) == 0;
     if (same || (!t && !s->used))
         return ERR_OK;
     slot_clear(s);
@@ -227,14 +229,17 @@ enum err_code collect_set(struct collect *c, int index, const struct collect_tar
     return ERR_OK;
 }
 
-enum err_code collect_query(struct collect *c, int index, enum field f, const char *query, struct err *e)
+enum err_code collect_query(struct collect *c, int index, enum field f, const char *query,
+                            struct err *e)
 {
     struct buf text = buf_init(QUERY_TEXT_MAX);
     if (index < 0 || index >= c->o.max_targets)
         return err_set(e, ERR_RANGE, "target %d: there are %d places", index, c->o.max_targets);
     struct slot *s = &c->slot[index];
     if (!s->used || (query && !c->o.prom))
-        return err_set(e, ERR_INVAL, s->used ? "there is no Prometheus to query" : "place %d has no target", index);
+        return err_set(e, ERR_INVAL,
+                       s->used ? "there is no Prometheus to query" : "place %d has no target",
+                       index);
     struct query_target t = {.namespace = s->t.namespace, .name = s->t.name, .kind = s->t.kind};
     enum err_code rc = !query     ? ERR_OK
                        : query[0] ? query_fill(query, &t, c->queries.window_us, &text, e)
@@ -286,7 +291,8 @@ static struct job job_at(const struct collect *c, enum job_kind kind, int at)
 static bool job_wanted(const struct collect *c, const struct job *j)
 {
     const struct slot *s = j->target >= 0 ? &c->slot[j->target] : NULL;
-    const struct query *q = j->kind == JOB_ALL || j->kind == JOB_TARGET ? &c->queries.q[j->query] : NULL;
+    const struct query *q =
+        j->kind == JOB_ALL || j->kind == JOB_TARGET ? &c->queries.q[j->query] : NULL;
     switch (j->kind) {
     case JOB_SAMPLES:
         return wants_samples_clock(c) && c->status.rounds % SKEW_ROUNDS == 1;
@@ -349,7 +355,8 @@ static void add_pod(void *arg, const char *pod)
     query_pattern(p->out, pod);
 }
 
-static enum err_code fill_target(struct collect *c, const char *text, int target, struct buf *out, struct err *e)
+static enum err_code fill_target(struct collect *c, const char *text, int target, struct buf *out,
+                                 struct err *e)
 {
     const struct collect_target *t = &c->slot[target].t;
     struct query_target q = {.namespace = t->namespace,
@@ -371,7 +378,8 @@ static enum err_code fill_target(struct collect *c, const char *text, int target
     return rc;
 }
 
-static enum err_code write_text(struct collect *c, const struct job *j, struct buf *out, struct err *e)
+static enum err_code write_text(struct collect *c, const struct job *j, struct buf *out,
+                                struct err *e)
 {
     int64_t window_us = (int64_t)((double)c->queries.window_us / c->o.speed);
     struct query_target all = {.namespaces = c->namespaces.n ? c->namespaces.p : NULL};
@@ -406,7 +414,8 @@ static void describe_clock(struct collect *c)
     int64_t most = c->cfg->skew_us;
     int64_t behind = most + BEHIND_US;
     bool server = k->known && (k->server_us > most || k->server_us < -most);
-    bool date = k->date_us != INT64_MIN && (k->date_us > most + US_PER_S || k->date_us < -most - US_PER_S);
+    bool date =
+        k->date_us != INT64_MIN && (k->date_us > most + US_PER_S || k->date_us < -most - US_PER_S);
     bool samples = k->samples_us != INT64_MIN && (k->samples_us > most || k->samples_us < -behind);
     k->skewed = server || date || samples;
     k->text[0] = 0;
@@ -417,8 +426,10 @@ static void describe_clock(struct collect *c)
         (void)snprintf(k->text, sizeof k->text, "the Date of answers is %.0f s %s our clock",
                        fabs((double)k->date_us) * 1e-6, k->date_us > 0 ? "ahead of" : "behind");
     else if (samples)
-        (void)snprintf(k->text, sizeof k->text, "the newest sample that stamps itself is %.1f s %s Prometheus' clock",
-                       fabs((double)k->samples_us) * 1e-6, k->samples_us > 0 ? "ahead of" : "behind");
+        (void)snprintf(k->text, sizeof k->text,
+                       "the newest sample that stamps itself is %.1f s %s Prometheus' clock",
+                       fabs((double)k->samples_us) * 1e-6,
+                       k->samples_us > 0 ? "ahead of" : "behind");
 }
 
 static void take_clock(struct collect *c, const struct prom_result *r, const struct prom_info *info)
@@ -430,7 +441,8 @@ static void take_clock(struct collect *c, const struct prom_result *r, const str
         return;
     k->known = true;
     k->server_us = (int64_t)server_us - middle;
-    k->date_us = info->date_us < 0 ? INT64_MIN : info->date_us + US_PER_S / 2 - middle; /* cut to seconds */
+    k->date_us =
+        info->date_us < 0 ? INT64_MIN : info->date_us + US_PER_S / 2 - middle; /* cut to seconds */
 }
 
 static void take_samples_clock(struct collect *c, const struct prom_result *r)
@@ -443,7 +455,8 @@ static void take_answer(struct collect *c, struct run *run, const struct prom_in
 {
     const struct job *j = &run->job;
     struct prom_result *r = &run->result;
-    struct query own = {.by = QUERY_BY_TARGET, .aggregate = QUERY_ONE, .scale = 1, .field = j->field};
+    struct query own = {
+        .by = QUERY_BY_TARGET, .aggregate = QUERY_ONE, .scale = 1, .field = j->field};
     switch (j->kind) {
     case JOB_CLOCK:
         take_clock(c, r, info);
@@ -463,8 +476,8 @@ static void take_answer(struct collect *c, struct run *run, const struct prom_in
     }
 }
 
-static void note_health(struct collect *c, const struct run *run, enum err_code rc, const struct prom_info *info,
-                        const struct err *e)
+static void note_health(struct collect *c, const struct run *run, enum err_code rc,
+                        const struct prom_info *info, const struct err *e)
 {
     struct collect_health *h = health_of(c, &run->job);
     const struct prom_result *r = &run->result;
@@ -472,8 +485,8 @@ static void note_health(struct collect *c, const struct run *run, enum err_code 
     if (rc) {
         char what[120];
         const struct slot *s = run->job.target >= 0 ? &c->slot[run->job.target] : NULL;
-        (void)snprintf(what, sizeof what, "query %s%s%.40s%s%.40s", h->name, s ? " of " : "", s ? s->t.namespace : "",
-                       s ? "/" : "", s ? s->t.name : "");
+        (void)snprintf(what, sizeof what, "query %s%s%.40s%s%.40s", h->name, s ? " of " : "",
+                       s ? s->t.namespace : "", s ? "/" : "", s ? s->t.name : "");
         collect_failed(h, what, e);
         return;
     }
@@ -487,7 +500,8 @@ static void note_health(struct collect *c, const struct run *run, enum err_code 
 
 static void start_runs(struct collect *c);
 
-static void on_answer(void *ctx, enum err_code rc, const struct prom_info *info, const struct err *e)
+static void on_answer(void *ctx, enum err_code rc, const struct prom_info *info,
+                      const struct err *e)
 {
     struct run *run = ctx;
     struct collect *c = run->c;
@@ -535,7 +549,8 @@ static struct run *free_run(struct collect *c)
     return NULL;
 }
 
-/* What a field reports is of this round from its first query on; the clock of samples is not asked in every round. */
+/* What a field reports is of this round from its first query on; the clock of samples is not asked in every
+ * round. */
 static void begin_health(struct collect_health *h)
 {
     h->error[0] = h->warning[0] = 0;
@@ -646,8 +661,8 @@ size_t collect_bytes(const struct collect *c)
 {
     size_t n = (size_t)c->o.max_targets, ring = (size_t)c->ring;
     size_t bytes = sizeof *c + n * sizeof *c->slot + c->table_size * sizeof *c->table +
-                   n * ring * (FIELD_COUNT * sizeof *c->value + sizeof *c->oldest_us) + ring * sizeof *c->t_us +
-                   n * FIELD_COUNT * (sizeof *c->acc + sizeof *c->counter);
+                   n * ring * (FIELD_COUNT * sizeof *c->value + sizeof *c->oldest_us) +
+                   ring * sizeof *c->t_us + n * FIELD_COUNT * (sizeof *c->acc + sizeof *c->counter);
     for (int i = 0; i < RUNS_MAX; i++) {
         const struct prom_result *r = &c->run[i].result;
         bytes += r->size_series * sizeof *r->series + r->size_labels * sizeof *r->labels +

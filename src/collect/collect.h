@@ -1,20 +1,22 @@
 /* collect.h - live measurements of all targets, every 10 s, as records in rings.
  *
- * A round starts one asynchronous query per field (by: pod, workload) or per field and target (by: target); answers
- * arrive through http_poll() and land in the round's record of each target.  When the last one is in, the record is
- * complete.  Rings hold the newest records at the collection step; collect_view() gives the mean over the window.
+ * A round starts one asynchronous query per field (by: pod, workload) or per field and target (by: target);
+ * answers arrive through http_poll() and land in the round's record of each target.  When the last one is
+ * in, the record is complete.  Rings hold the newest records at the collection step; collect_view() gives
+ * the mean over the window.
  *
- *   missing   a sample that is absent, not finite, a blank marker, stale, or of a failed query is NaN.  A field is the
- *             mean over the window's records that have it, and missing when the newest of them is more than 3 steps old
- *             or fewer than half have it.  Until the records span the window, every field is missing.
+ *   missing   a sample that is absent, not finite, a blank marker, stale, or of a failed query is NaN.  A field
+ *             is the mean over the window's records that have it, and missing when the newest of them is more
+ *             than 3 steps old or fewer than half have it.  Until the records span the window, every field
+ *             is missing.
  *   stale     judged by the samples' own times, put on our clock by the skew measured; older than `stale_us` is
  *             missing.  A sample from the future (beyond the skew allowed) counts as taken now and is counted.
- *   clocks    every round asks the server for its time().  If our clock jumps (back, or ahead by more than the ring
- *             holds), the rings are emptied and the jump counted: old records cannot be placed any more.
+ *   clocks    every round asks the server for its time().  If our clock jumps (back, or ahead by more than the
+ *             ring holds), the rings are emptied and the jump counted: old records cannot be placed any more.
  *
- * `now_us` is the decision clock.  Samples are stamped on the wall clock; their age, times `speed` where decisions run
- * faster than real time, places them on it.  Steady state allocates nothing but HTTP bodies.  One thread,
- * the http_client's. */
+ * `now_us` is the decision clock.  Samples are stamped on the wall clock; their age, times `speed` where
+ * decisions run faster than real time, places them on it.  Steady state allocates nothing but HTTP bodies.
+ * One thread, the http_client's. */
 #ifndef COLLECT_COLLECT_H
 #define COLLECT_COLLECT_H
 
@@ -53,8 +55,8 @@ struct collect_opts {
     bool (*pod)(void *ctx, const char *namespace, const char *pod, struct collect_pod *out);
     /* Calls each(arg, name) for every pod of a target; for {pods}.  NULL: from the target's name. */
     void (*pods)(void *ctx, int target, void (*each)(void *arg, const char *pod), void *arg);
-    /* metrics.k8s.io instead of the CPU and memory queries: a GET of the API server whose body, or error, is given to
-     * done() later, exactly once.  NULL: not used. */
+    /* metrics.k8s.io instead of the CPU and memory queries: a GET of the API server whose body, or error,
+     * is given to done() later, exactly once.  NULL: not used. */
     enum err_code (*kube_get)(void *ctx, const char *path, size_t body_cap,
                               void (*done)(void *arg, enum err_code rc, const char *body, size_t n,
                                            const struct err *e),
@@ -70,17 +72,18 @@ void collect_free(struct collect *c); /* NULL is fine */
 /* Other queries from the next round on; records stay.  After an error the old ones stay too. */
 NODISCARD enum err_code collect_requery(struct collect *c, const struct queries_cfg *queries, struct err *e);
 
-/* Target `index` in [0, max_targets) is t from now on, with an empty ring; NULL removes it.  The same identity again
- * changes nothing.  Errors: ERR_RANGE, ERR_INVAL for a name that is none. */
+/* Target `index` in [0, max_targets) is t from now on, with an empty ring; NULL removes it.  The same
+ * identity again changes nothing.  Errors: ERR_RANGE, ERR_INVAL for a name that is none. */
 NODISCARD enum err_code collect_set(struct collect *c, int index, const struct collect_target *t, struct err *e);
 
-/* A query of the target's own in place of the configured one (as by: target; `one` sample); NULL takes it back.
- * Errors: ERR_RANGE, ERR_INVAL (no such target, a placeholder that does not exist, no Prometheus). */
+/* A query of the target's own in place of the configured one (as by: target; `one` sample); NULL takes it
+ * back. Errors: ERR_RANGE, ERR_INVAL (no such target, a placeholder that does not exist, no Prometheus). */
 NODISCARD enum err_code collect_query(struct collect *c, int index, enum field f, const char *query, struct err *e);
 
 /* Every step.  A round still running (slow server) is left to finish and this one is skipped and counted. */
 void collect_start_round(struct collect *c, int64_t now_us);
-/* Starts what waits for a free place; returns microseconds until it wants to be called again.  After http_poll. */
+/* Starts what waits for a free place; returns microseconds until it wants to be called again.  After
+ * http_poll. */
 int64_t collect_tick(struct collect *c);
 bool collect_running(const struct collect *c); /* a round is under way */
 

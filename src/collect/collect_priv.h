@@ -1,5 +1,5 @@
-/* collect_priv.h - the collector's parts: rings (ring.c), answers to targets (spread.c), metrics.k8s.io (pods_api.c), rounds
- * and queries (collect.c). */
+/* collect_priv.h - the collector's parts: rings (ring.c), answers to targets (spread.c), metrics.k8s.io
+ * (pods_api.c), rounds and queries (collect.c). */
 #ifndef COLLECT_COLLECT_PRIV_H
 #define COLLECT_COLLECT_PRIV_H
 

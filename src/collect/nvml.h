@@ -1,8 +1,8 @@
 /* nvml.h - GPUs of this machine through NVML, loaded at run time.
  *
- * libnvidia-ml.so.1 comes with the driver, so it is opened with dlopen() and only the few entry points used are looked
- * up.  What a card does not support is NaN.  One thread.
- * Source: NVIDIA's NVML API reference (nvmlDeviceGetUtilizationRates, nvmlDeviceGetMemoryInfo ...). */
+ * libnvidia-ml.so.1 comes with the driver, so it is opened with dlopen() and only the few entry points used
+ * are looked up.  What a card does not support is NaN.  One thread. Source: NVIDIA's NVML API reference
+ * (nvmlDeviceGetUtilizationRates, nvmlDeviceGetMemoryInfo ...). */
 #ifndef COLLECT_NVML_H
 #define COLLECT_NVML_H
 
@@ -20,7 +20,8 @@ struct nvml_gpu {
 };
 
 struct nvml;
-/* path: NULL for libnvidia-ml.so.1.  Errors: ERR_MISSING without the library, a symbol, or the driver; ERR_IO. */
+/* path: NULL for libnvidia-ml.so.1.  Errors: ERR_MISSING without the library, a symbol, or the driver;
+ * ERR_IO. */
 NODISCARD enum err_code nvml_open(const char *path, struct nvml **out, struct err *e);
 void nvml_close(struct nvml *n); /* NULL is fine */
 const char *nvml_driver(const struct nvml *n); /* version, "" unknown */

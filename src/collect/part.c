@@ -50,7 +50,8 @@ static enum err_code read_at(const struct part *p, uint64_t at, void *out, size_
         if (got < 0 && errno == EINTR)
             continue;
         if (got <= 0)
-            return got ? err_sys(e, errno, "read %s", p->path) : err_set(e, ERR_IO, "read %s: it ends early", p->path);
+            return got ? err_sys(e, errno, "read %s", p->path)
+                       : err_set(e, ERR_IO, "read %s: it ends early", p->path);
         to += got;
         at += (uint64_t)got;
         n -= (size_t)got;
@@ -58,7 +59,8 @@ static enum err_code read_at(const struct part *p, uint64_t at, void *out, size_
     return ERR_OK;
 }
 
-static enum err_code write_at(const struct part *p, uint64_t at, const void *from, size_t n, struct err *e)
+static enum err_code write_at(const struct part *p, uint64_t at, const void *from, size_t n,
+                              struct err *e)
 {
     const char *bytes = from;
     while (n > 0) {
@@ -78,10 +80,12 @@ static enum err_code write_at(const struct part *p, uint64_t at, const void *fro
 static size_t record_size(const struct record_head *h)
 {
     size_t heads, samples, n;
-    bool fine = memcmp(h->magic, record_magic, sizeof record_magic) == 0 && h->step_us > 0 && h->first_us <= h->last_us &&
+    bool fine = memcmp(h->magic, record_magic, sizeof record_magic) == 0 && h->step_us > 0 &&
+                h->first_us <= h->last_us &&
                 size_mul(h->n_series, sizeof(struct series_head), &heads) &&
-                size_mul(h->n_samples, sizeof(struct prom_sample), &samples) && size_add(heads, samples, &n) &&
-                size_add(n, h->n_text, &n) && size_add(n, sizeof *h + sizeof(uint64_t), &n);
+                size_mul(h->n_samples, sizeof(struct prom_sample), &samples) &&
+                size_add(heads, samples, &n) && size_add(n, h->n_text, &n) &&
+                size_add(n, sizeof *h + sizeof(uint64_t), &n);
     return fine && n <= RECORD_MAX ? n : 0;
 }
 
@@ -181,7 +185,8 @@ void part_close(struct part *p)
 /* ---- finding ------------------------------------------------------------------------------------
  */
 
-bool part_find(const struct part *p, uint64_t key, int64_t step_us, int64_t at_us, struct part_piece *out)
+bool part_find(const struct part *p, uint64_t key, int64_t step_us, int64_t at_us,
+               struct part_piece *out)
 {
     bool found = false;
     for (size_t i = 0; i < p->n; i++) {
@@ -240,7 +245,8 @@ static void write_series(struct buf *b, const struct prom_result *r, struct reco
     }
 }
 
-enum err_code part_add(struct part *p, const struct part_piece *piece, const struct prom_result *r, struct err *e)
+enum err_code part_add(struct part *p, const struct part_piece *piece, const struct prom_result *r,
+                       struct err *e)
 {
     struct record_head h = {.n_series = (uint32_t)r->n_series,
                             .key = piece->key,
@@ -271,10 +277,11 @@ enum err_code part_add(struct part *p, const struct part_piece *piece, const str
 /* ---- reading ------------------------------------------------------------------------------------
  */
 
-static enum err_code each_series(const struct record_head *h, const char *body, struct prom_sample *aligned,
-                                 enum err_code (*each)(void *ctx, const char *labels, size_t n_labels,
-                                                       const struct prom_sample *s, size_t n, struct err *e),
-                                 void *ctx, struct err *e)
+static enum err_code
+each_series(const struct record_head *h, const char *body, struct prom_sample *aligned,
+            enum err_code (*each)(void *ctx, const char *labels, size_t n_labels,
+                                  const struct prom_sample *s, size_t n, struct err *e),
+            void *ctx, struct err *e)
 {
     const char *text = body + h->n_series * sizeof(struct series_head);
     uint64_t n_text = 0, n_samples = 0;

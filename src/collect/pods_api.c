@@ -1,7 +1,8 @@
 /* pods_api.c - CPU and memory of pods from metrics.k8s.io, for clusters without Prometheus.
  *
- * The list is read as it is scanned: name, namespace, time stamp, and the usage of each container; nothing is kept of the
- * rest.  Use is divided by the pod's requests (from the look-up), at most 1, as the cAdvisor query does it. */
+ * The list is read as it is scanned: name, namespace, time stamp, and the usage of each container; nothing
+ * is kept of the rest.  Use is divided by the pod's requests (from the look-up), at most 1, as the cAdvisor
+ * query does it. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,15 +16,16 @@
 
 enum { BODY_CAP = 256 << 20, KEY_LEN = 32, LEVELS = 8 };
 
-/* {"items":[{"metadata":{"name","namespace"},"timestamp","containers":[{"usage":{"cpu","memory"}}]}]} by depth. */
+/* {"items":[{"metadata":{"name","namespace"},"timestamp","containers":[{"usage":{"cpu","memory"}}]}]} by
+ * depth. */
 enum { IN_ROOT = 1, IN_ITEM = 3, IN_META = 4, IN_CONTAINER = 5, IN_USAGE = 6 };
 
 struct reader {
     struct collect *c;
     char key[LEVELS][KEY_LEN]; /* the key last seen at each depth */
     char namespace[COLLECT_NAME_MAX], name[COLLECT_NAME_MAX];
-    int64_t t_us;              /* INT64_MIN without */
-    double cpu, mem;           /* NaN without */
+    int64_t t_us;    /* INT64_MIN without */
+    double cpu, mem; /* NaN without */
 };
 
 /* k8s.io/apimachinery/pkg/api/resource: a decimal and a suffix. */
@@ -32,8 +34,9 @@ bool pods_api_quantity(const char *s, double *v)
     static const struct {
         const char *suffix;
         double factor;
-    } suffixes[] = {{"", 1},      {"n", 1e-9},  {"u", 1e-6},     {"m", 1e-3},     {"k", 1e3},      {"M", 1e6},
-                    {"G", 1e9},   {"T", 1e12},  {"P", 1e15},     {"E", 1e18},     {"Ki", 0x1p10},  {"Mi", 0x1p20},
+    } suffixes[] = {{"", 1},        {"n", 1e-9},    {"u", 1e-6},    {"m", 1e-3},
+                    {"k", 1e3},     {"M", 1e6},     {"G", 1e9},     {"T", 1e12},
+                    {"P", 1e15},    {"E", 1e18},    {"Ki", 0x1p10}, {"Mi", 0x1p20},
                     {"Gi", 0x1p30}, {"Ti", 0x1p40}, {"Pi", 0x1p50}, {"Ei", 0x1p60}};
     size_t n = strspn(s, "+-.0123456789");
     if ((s[n] == 'e' || s[n] == 'E') && s[n + 1]) /* an exponent, unless it is exa */
@@ -53,7 +56,8 @@ static void begin_pod(struct reader *r)
     r->cpu = r->mem = NAN;
 }
 
-static void add_share(struct reader *r, int target, enum field f, double used, double requested, int64_t at_us)
+static void add_share(struct reader *r, int target, enum field f, double used, double requested,
+                      int64_t at_us)
 {
     if (isnan(used) || requested <= 0)
         return;
@@ -134,7 +138,8 @@ static void take(struct reader *r, enum scan_kind kind, int depth, const struct 
         take_text(r, depth, t);
 }
 
-static enum err_code scan_body(struct reader *r, struct scan *s, const char *body, size_t n, struct err *e)
+static enum err_code scan_body(struct reader *r, struct scan *s, const char *body, size_t n,
+                               struct err *e)
 {
     while (n > 0) {
         size_t part = n < SCAN_FEED_MAX ? n : SCAN_FEED_MAX;

@@ -19,11 +19,15 @@ static const struct opt_row query_rows[] = {
     OPT_ENUM(Q, by, "by", "auto", by_names,
              "whom a sample belongs to; auto: target where the query has a placeholder of one"),
     OPT_ENUM(Q, aggregate, "aggregate", "auto", aggregate_names,
-             "joins the samples of a target; one: two are an error; auto: by pod sum of qps and queue_len, max of "
+             "joins the samples of a target; one: two are an error; auto: by pod sum of qps and "
+             "queue_len, max of "
              "latencies, mean of the rest; else one"),
-    OPT_DOUBLE(Q, scale, "scale", "1", NULL, NULL, "multiplies the value: 0.01 for per cent, 1000 for s to ms"),
-    OPT_STRING(Q, label, "label", NULL, "label that names the pod or workload; without it the usual ones in turn"),
-    OPT_BOOL(Q, counter, "counter", "false", "the value only grows: collect its rate, resets handled"),
+    OPT_DOUBLE(Q, scale, "scale", "1", NULL, NULL,
+               "multiplies the value: 0.01 for per cent, 1000 for s to ms"),
+    OPT_STRING(Q, label, "label", NULL,
+               "label that names the pod or workload; without it the usual ones in turn"),
+    OPT_BOOL(Q, counter, "counter", "false",
+             "the value only grows: collect its rate, resets handled"),
 };
 #undef Q
 static const struct opt_table query_table =
@@ -32,17 +36,20 @@ static const struct opt_table query_table =
 #define C struct queries_cfg
 #define FIELD_ROW(id, text) OPT_SUB(C, field[FIELD_##id], text, &query_table, "PromQL of " text)
 static const struct opt_row rows[] = {
-    OPT_DURATION(C, window_us, "window", "1min", "1s", "1h",
-                 "{window}: what rates and last values look back over; at least twice the scrape interval"),
+    OPT_DURATION(
+        C, window_us, "window", "1min", "1s", "1h",
+        "{window}: what rates and last values look back over; at least twice the scrape interval"),
     OPT_DURATION(C, timeout_us, "timeout", "8s", "100ms", "1min", "longest query of a round"),
     OPT_INT(C, parallel, "parallel", "4", "1", "64", "queries at once"),
     OPT_STRINGS(C, sources, "sources", NULL,
-                "built-ins that auto may use: dcgm, cadvisor, kube-state-metrics, vllm, tgi, triton, istio, http; "
+                "built-ins that auto may use: dcgm, cadvisor, kube-state-metrics, vllm, tgi, "
+                "triton, istio, http; "
                 "empty: all"),
     OPT_DURATION(C, skew_us, "skew", "5s", "100ms", "10min", "clocks further apart are reported"),
     OPT_STRING(C, skew_query, "skew_query",
                "max(timestamp(container_memory_working_set_bytes{id=\"/\"} offset -2m)) - time()",
-               "seconds by which the newest sample that stamps itself is ahead of the server; none: not asked"),
+               "seconds by which the newest sample that stamps itself is ahead of the server; "
+               "none: not asked"),
     FIELD_ROW(QPS, "qps"),
     FIELD_ROW(P50_LATENCY_MS, "p50_latency_ms"),
     FIELD_ROW(P99_LATENCY_MS, "p99_latency_ms"),
@@ -77,7 +84,8 @@ const struct opt_table queries_table = {
  */
 
 enum placeholder { PH_NAMESPACE, PH_NAME, PH_KIND, PH_PODS, PH_NAMESPACES, PH_WINDOW, PH_COUNT };
-static const char *const placeholder_names[PH_COUNT] = {"namespace", "name", "kind", "pods", "namespaces", "window"};
+static const char *const placeholder_names[PH_COUNT] = {"namespace", "name",       "kind",
+                                                        "pods",      "namespaces", "window"};
 
 /* The next {word} in text, whose start is left in *at; PH_COUNT for an unknown word, -1 when there is none. */
 static int next_placeholder(const char *text, const char **at, size_t *n)
@@ -89,7 +97,8 @@ static int next_placeholder(const char *text, const char **at, size_t *n)
         *at = p;
         *n = len + 2;
         for (int i = 0; i < PH_COUNT; i++)
-            if (strlen(placeholder_names[i]) == len && strncmp(placeholder_names[i], p + 1, len) == 0)
+            if (strlen(placeholder_names[i]) == len &&
+                strncmp(placeholder_names[i], p + 1, len) == 0)
                 return i;
         return PH_COUNT;
     }
@@ -105,8 +114,10 @@ static enum err_code look_for_placeholders(const char *text, bool has[PH_COUNT],
     for (int i; (i = next_placeholder(text, &at, &n)) >= 0; text = at + n) {
         if (i == PH_COUNT)
             return err_set(e, ERR_INVAL,
-                           "%.*s: no such placeholder; there are {namespace} {name} {kind} {pods} {namespaces} "
-                           "{window}", (int)n, at);
+                           "%.*s: no such placeholder; there are {namespace} {name} {kind} {pods} "
+                           "{namespaces} "
+                           "{window}",
+                           (int)n, at);
         has[i] = true;
     }
     return ERR_OK;
@@ -157,7 +168,8 @@ void query_duration(struct buf *out, int64_t us)
         buf_fmt(out, "%" PRId64 "ms", ms);
 }
 
-static void put_placeholder(enum placeholder p, const struct query_target *t, int64_t window_us, struct buf *out)
+static void put_placeholder(enum placeholder p, const struct query_target *t, int64_t window_us,
+                            struct buf *out)
 {
     switch (p) {
     case PH_NAMESPACE:
@@ -181,14 +193,15 @@ static void put_placeholder(enum placeholder p, const struct query_target *t, in
     }
 }
 
-enum err_code query_fill(const char *text, const struct query_target *t, int64_t window_us, struct buf *out,
-                         struct err *e)
+enum err_code query_fill(const char *text, const struct query_target *t, int64_t window_us,
+                         struct buf *out, struct err *e)
 {
     const char *at;
     size_t n;
     bool one = t && t->namespace;
     if (one && (!query_is_name(t->namespace) || !query_is_name(t->name) || !is_kind(t->kind)))
-        return err_set(e, ERR_INVAL, "\"%.60s/%.60s\" (%.60s) is no name of an object", t->namespace, t->name, t->kind);
+        return err_set(e, ERR_INVAL, "\"%.60s/%.60s\" (%.60s) is no name of an object",
+                       t->namespace, t->name, t->kind);
     for (int i; (i = next_placeholder(text, &at, &n)) >= 0; text = at + n) {
         if (i == PH_COUNT || (i < PH_NAMESPACES && !one))
             return err_set(e, ERR_INVAL, "%.*s: no value for this placeholder", (int)n, at);
@@ -208,12 +221,14 @@ static enum query_aggregate usual_aggregate(enum field f, enum query_by by, bool
         return QUERY_ONE;
     if (f == FIELD_QPS || f == FIELD_QUEUE_LEN)
         return QUERY_SUM;
-    if (f == FIELD_UNITS_READY || f == FIELD_UNITS_TOTAL || f == FIELD_P50_LATENCY_MS || f == FIELD_P99_LATENCY_MS)
+    if (f == FIELD_UNITS_READY || f == FIELD_UNITS_TOTAL || f == FIELD_P50_LATENCY_MS ||
+        f == FIELD_P99_LATENCY_MS)
         return QUERY_MAX;
     return QUERY_MEAN;
 }
 
-static enum err_code settle_by(const struct query_cfg *c, const bool has[PH_COUNT], enum query_by *by, struct err *e)
+static enum err_code settle_by(const struct query_cfg *c, const bool has[PH_COUNT],
+                               enum query_by *by, struct err *e)
 {
     *by = (enum query_by)c->by;
     if (*by == QUERY_BY_AUTO && !of_target(has))
@@ -221,9 +236,12 @@ static enum err_code settle_by(const struct query_cfg *c, const bool has[PH_COUN
     if (*by == QUERY_BY_AUTO)
         *by = QUERY_BY_TARGET;
     if (*by == QUERY_BY_TARGET && !of_target(has))
-        return err_set(e, ERR_INVAL, "by: target needs a placeholder of the target, such as {namespace}");
+        return err_set(e, ERR_INVAL,
+                       "by: target needs a placeholder of the target, such as {namespace}");
     if (*by != QUERY_BY_TARGET && of_target(has))
-        return err_set(e, ERR_INVAL, "a query for all targets (by: %s) cannot have placeholders of one", by_names[*by]);
+        return err_set(e, ERR_INVAL,
+                       "a query for all targets (by: %s) cannot have placeholders of one",
+                       by_names[*by]);
     if (*by == QUERY_BY_POD && c->counter)
         return err_set(e, ERR_INVAL, "counter: not with by: pod; use rate() in the query");
     return ERR_OK;
@@ -232,8 +250,9 @@ static enum err_code settle_by(const struct query_cfg *c, const bool has[PH_COUN
 static enum err_code make_own(const struct query_cfg *c, struct query *q, struct err *e)
 {
     bool has[PH_COUNT];
-    enum err_code rc = c->query[0] ? look_for_placeholders(c->query, has, e)
-                                   : err_set(e, ERR_INVAL, "an empty query; none leaves the field out");
+    enum err_code rc = c->query[0]
+                           ? look_for_placeholders(c->query, has, e)
+                           : err_set(e, ERR_INVAL, "an empty query; none leaves the field out");
     if (!rc)
         rc = settle_by(c, has, &q->by, e);
     if (!rc)
@@ -241,8 +260,8 @@ static enum err_code make_own(const struct query_cfg *c, struct query *q, struct
     return rc;
 }
 
-static enum err_code make_builtin(const struct queries_cfg *cfg, const struct query_cfg *c, struct query *q,
-                                  struct err *e)
+static enum err_code make_builtin(const struct queries_cfg *cfg, const struct query_cfg *c,
+                                  struct query *q, struct err *e)
 {
     if (c->by != QUERY_BY_AUTO || c->label || c->counter)
         return err_set(e, ERR_INVAL, "by, label and counter go with a query of your own");
@@ -255,7 +274,8 @@ static enum err_code make_builtin(const struct queries_cfg *cfg, const struct qu
 }
 
 /* *made false: the field is not collected. */
-static enum err_code make_one(const struct queries_cfg *cfg, enum field f, struct query *q, bool *made, struct err *e)
+static enum err_code make_one(const struct queries_cfg *cfg, enum field f, struct query *q,
+                              bool *made, struct err *e)
 {
     const struct query_cfg *c = &cfg->field[f];
     *q = (struct query){.field = f, .scale = c->scale, .label = c->label, .counter = c->counter};
@@ -266,7 +286,8 @@ static enum err_code make_one(const struct queries_cfg *cfg, enum field f, struc
     enum err_code rc = builtin ? make_builtin(cfg, c, q, e) : make_own(c, q, e);
     if (rc)
         return err_wrap(e, "%s", field_get(f)->name);
-    q->aggregate = c->aggregate == QUERY_AUTO ? usual_aggregate(f, q->by, builtin) : (enum query_aggregate)c->aggregate;
+    q->aggregate = c->aggregate == QUERY_AUTO ? usual_aggregate(f, q->by, builtin)
+                                              : (enum query_aggregate)c->aggregate;
     *made = q->text[0] != 0;
     if (!*made)
         mem_free(q->text);
@@ -303,7 +324,8 @@ void queries_print(const struct queries *q, struct buf *out)
     for (int i = 0; i < q->n; i++) {
         const struct query *x = &q->q[i];
         buf_fmt(out, "%s  by %s, %s, scale %g\n  ", field_get(x->field)->name,
-                x->builtin ? "pod or workload" : by_names[x->by], aggregate_names[x->aggregate], x->scale);
+                x->builtin ? "pod or workload" : by_names[x->by], aggregate_names[x->aggregate],
+                x->scale);
         if (query_fill(x->text, NULL, q->window_us, out, NULL))
             buf_str(out, x->text); /* by: target: as configured */
         buf_char(out, '\n');
@@ -314,23 +336,26 @@ void queries_print(const struct queries *q, struct buf *out)
  */
 
 /* A query for all by workload, narrowed: AGG((Q) and on (namespace, LABEL) a vector that has just the two). */
-static enum err_code narrow(const struct query_cfg *c, const struct query_target *t, int64_t window_us, struct buf *out,
-                            struct err *e)
+static enum err_code narrow(const struct query_cfg *c, const struct query_target *t,
+                            int64_t window_us, struct buf *out, struct err *e)
 {
     if (c->by != QUERY_BY_WORKLOAD || !c->label)
-        return err_set(e, ERR_MISSING, "a query for all pods cannot be narrowed to one target; use by: target, or "
-                                       "by: workload with a label");
+        return err_set(e, ERR_MISSING,
+                       "a query for all pods cannot be narrowed to one target; use by: target, or "
+                       "by: workload with a label");
     buf_str(out, "(");
     enum err_code rc = query_fill(c->query, NULL, window_us, out, e);
     buf_fmt(out,
-            ") and on (namespace, %s) label_replace(label_replace(vector(1), \"namespace\", \"%s\", \"\", \"\"), "
+            ") and on (namespace, %s) label_replace(label_replace(vector(1), \"namespace\", "
+            "\"%s\", \"\", \"\"), "
             "\"%s\", \"%s\", \"\", \"\")",
             c->label, t->namespace, c->label, t->name);
     return rc;
 }
 
-enum err_code query_for_target(const struct queries_cfg *cfg, enum field f, const struct query_target *t,
-                               int64_t window_us, struct buf *out, double *scale, struct err *e)
+enum err_code query_for_target(const struct queries_cfg *cfg, enum field f,
+                               const struct query_target *t, int64_t window_us, struct buf *out,
+                               double *scale, struct err *e)
 {
     const struct query_cfg *c = &cfg->field[f];
     bool has[PH_COUNT];
@@ -347,6 +372,7 @@ enum err_code query_for_target(const struct queries_cfg *cfg, enum field f, cons
     }
     rc = look_for_placeholders(c->query, has, e);
     if (!rc)
-        rc = of_target(has) ? query_fill(c->query, t, window_us, out, e) : narrow(c, t, window_us, out, e);
+        rc = of_target(has) ? query_fill(c->query, t, window_us, out, e)
+                            : narrow(c, t, window_us, out, e);
     return rc ? err_wrap(e, "%s", field_get(f)->name) : buf_check(out, e);
 }

@@ -1,7 +1,8 @@
 /* queries.h - which PromQL fills which field of a record.
  *
- * One query per field, from the config; `auto` stands for a built-in one that tries the usual exporters in turn (DCGM,
- * cAdvisor, kube-state-metrics; vLLM, TGI, Triton, Istio, plain HTTP metrics).  `queries_print()` shows what it is.
+ * One query per field, from the config; `auto` stands for a built-in one that tries the usual exporters in
+ * turn (DCGM, cAdvisor, kube-state-metrics; vLLM, TGI, Triton, Istio, plain HTTP metrics).
+ * `queries_print()` shows what it is.
  *
  *   queries:
  *     window: 1m
@@ -14,9 +15,10 @@
  *   by: target    one query per target (500 targets: 500 queries a round); the placeholders are for these
  *
  * Placeholders: {namespace} {name} {kind} {pods} (regular expression of its pods' names) and, anywhere,
- * {namespaces} (regular expression of all targets' namespaces) and {window}.  Samples of a target are joined by `aggregate`; with `one`, two samples are an error that names query and
- * target.  The value is multiplied by `scale`.  NaN, infinities, DCGM's blank markers, negative values, and fractions
- * above 1.05 are missing, never clamped into sense (1 to 1.05 reads as 1). */
+ * {namespaces} (regular expression of all targets' namespaces) and {window}.  Samples of a target are
+ * joined by `aggregate`; with `one`, two samples are an error that names query and target.  The value is
+ * multiplied by `scale`.  NaN, infinities, DCGM's blank markers, negative values, and fractions above 1.05
+ * are missing, never clamped into sense (1 to 1.05 reads as 1). */
 #ifndef COLLECT_QUERIES_H
 #define COLLECT_QUERIES_H
 
@@ -69,8 +71,8 @@ struct query {
     const char *label; /* borrowed from the cfg, or NULL */
     bool counter;
     char *text;        /* {window} still in it */
-    /* Built-in: samples carry their source in QUERY_SOURCE_LABEL, and name a workload or a pod.  Of a target's
-     * samples those of the first source count that has any. */
+    /* Built-in: samples carry their source in QUERY_SOURCE_LABEL, and name a workload or a pod.  Of a
+     * target's samples those of the first source count that has any. */
     bool builtin;
     const char *source[QUERY_SOURCES_MAX];
     int n_sources;
@@ -80,7 +82,8 @@ struct queries {
     int n;
     int64_t window_us;
 };
-/* Errors: ERR_INVAL for an unknown source, an unknown placeholder, placeholders of a target in a query for all ... */
+/* Errors: ERR_INVAL for an unknown source, an unknown placeholder, placeholders of a target in a query for
+ * all ... */
 NODISCARD enum err_code queries_make(const struct queries_cfg *cfg, struct queries *out, struct err *e);
 void queries_free(struct queries *q); /* safe on a zeroed one */
 /* For people: the fields and their PromQL. */
@@ -92,13 +95,14 @@ struct query_target {
     const char *pods;       /* regular expression; NULL: from the name */
     const char *namespaces; /* regular expression; NULL: all */
 };
-/* PromQL with the placeholders filled in; t may be NULL; window in the server's time.  Errors: ERR_INVAL for names that are not
- * Kubernetes names (nothing can be smuggled into a query). */
+/* PromQL with the placeholders filled in; t may be NULL; window in the server's time.  Errors: ERR_INVAL
+ * for names that are not Kubernetes names (nothing can be smuggled into a query). */
 NODISCARD enum err_code query_fill(const char *text, const struct query_target *t, int64_t window_us,
                                    struct buf *out, struct err *e);
-/* PromQL that gives a field of one target as a single series, without a look-up of pods: for histories.  t->pods NULL: pods
- * are told by their names (Deployments', StatefulSets').  Writes nothing when the field is not collected.
- * Errors: ERR_MISSING when the configured query cannot be narrowed to one target (by: pod, of the user's own). */
+/* PromQL that gives a field of one target as a single series, without a look-up of pods: for histories.
+ * t->pods NULL: pods are told by their names (Deployments', StatefulSets').  Writes nothing when the field
+ * is not collected. Errors: ERR_MISSING when the configured query cannot be narrowed to one target (by:
+ * pod, of the user's own). */
 NODISCARD enum err_code query_for_target(const struct queries_cfg *cfg, enum field f, const struct query_target *t,
                                          int64_t window_us, struct buf *out, double *scale, struct err *e);
 

@@ -1,7 +1,7 @@
 /* ring.c - records of the last minutes, and the mean over a window of them.
  *
- * All targets share the times of the records; a record of a target is FIELD_COUNT floats, NaN where missing.  A record of a
- * round in which a target had nothing at all is none (oldest_us 0). */
+ * All targets share the times of the records; a record of a target is FIELD_COUNT floats, NaN where
+ * missing. A record of a round in which a target had nothing at all is none (oldest_us 0). */
 #include <math.h>
 #include <string.h>
 
@@ -64,8 +64,9 @@ static double joined(const struct acc *a, enum query_aggregate rule)
     }
 }
 
-/* Growth per second since the last reading, on the server's clock.  A fall is a restart from 0; the same time again is no
- * news: the last rate stays (until its sample is stale); a time before the last is a clock that jumped: begin anew. */
+/* Growth per second since the last reading, on the server's clock.  A fall is a restart from 0; the same
+ * time again is no news: the last rate stays (until its sample is stale); a time before the last is a clock
+ * that jumped: begin anew. */
 static double rate(const struct collect *c, struct counter *k, double v, int64_t stamp_us)
 {
     double dt_s = (double)(stamp_us - k->stamp_us) * 1e-6;
@@ -200,7 +201,9 @@ bool collect_view(const struct collect *c, int target, int64_t now_us, struct co
     int back = 0, newest = -1;
     while (back < c->ring && (newest = place(c, target, back)) < 0)
         back++;
-    if (newest < 0 || c->t_us[newest] > now_us + c->o.step_us) /* our clock went back: the next round empties the ring */
+    if (newest < 0 ||
+        c->t_us[newest] >
+            now_us + c->o.step_us) /* our clock went back: the next round empties the ring */
         return false;
     int64_t newest_us = c->t_us[newest];
     bool spans;
@@ -213,7 +216,8 @@ bool collect_view(const struct collect *c, int target, int64_t now_us, struct co
     return true;
 }
 
-bool collect_record(const struct collect *c, int target, int back, int64_t *t_us, float value[FIELD_COUNT])
+bool collect_record(const struct collect *c, int target, int back, int64_t *t_us,
+                    float value[FIELD_COUNT])
 {
     if (target < 0 || target >= c->o.max_targets || !c->slot[target].used)
         return false;

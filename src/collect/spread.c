@@ -14,17 +14,19 @@
 /* ---- values -------------------------------------------------------------------------------------
  */
 
-/* dcgm_structs.h: 32-bit 0x7ffffff0, 64-bit 0x7ffffffffffffff0, floating point 2^47, each to + 3 ("not found", "not
- * supported", "no permission"). */
+/* dcgm_structs.h: 32-bit 0x7ffffff0, 64-bit 0x7ffffffffffffff0, floating point 2^47, each to + 3 ("not
+ * found", "not supported", "no permission"). */
 static bool is_blank(double v)
 {
-    return (v >= 2147483632.0 && v <= 2147483635.0) || (v >= 140737488355328.0 && v <= 140737488355331.0) ||
+    return (v >= 2147483632.0 && v <= 2147483635.0) ||
+           (v >= 140737488355328.0 && v <= 140737488355331.0) ||
            (v >= 0x1p63 - 1024 && v <= 0x1p63);
 }
 
 static bool is_fraction(enum field f)
 {
-    return f == FIELD_GPU_UTIL || f == FIELD_GPU_MEM_UTIL || f == FIELD_CPU_UTIL || f == FIELD_MEM_UTIL;
+    return f == FIELD_GPU_UTIL || f == FIELD_GPU_MEM_UTIL || f == FIELD_CPU_UTIL ||
+           f == FIELD_MEM_UTIL;
 }
 
 /* The rules of files (history/raw.h). */
@@ -138,7 +140,8 @@ int spread_find(const struct collect *c, const char *namespace, const char *name
 /* ---- whose --------------------------------------------------------------------------------------
  */
 
-/* Where a scrape's own labels clash with the exporter's, the exporter's get this prefix and are the workload's. */
+/* Where a scrape's own labels clash with the exporter's, the exporter's get this prefix and are the
+ * workload's. */
 static const char *namespace_of(const struct prom_result *r, const struct prom_series *s)
 {
     const char *exported = prom_label(r, s, "exported_namespace");
@@ -150,8 +153,12 @@ static int by_workload(const struct collect *c, const struct query *q, const str
 {
     static const struct {
         const char *label, *kind;
-    } usual[] = {{"workload", NULL},           {"deployment", "Deployment"}, {"statefulset", "StatefulSet"},
-                 {"destination_workload", NULL}, {"replicaset", "ReplicaSet"}, {"rollout", "Rollout"}};
+    } usual[] = {{"workload", NULL},
+                 {"deployment", "Deployment"},
+                 {"statefulset", "StatefulSet"},
+                 {"destination_workload", NULL},
+                 {"replicaset", "ReplicaSet"},
+                 {"rollout", "Rollout"}};
     const char *namespace = namespace_of(r, s);
     if (q->label)
         return spread_find(c, namespace, prom_label(r, s, q->label), NULL);
@@ -179,7 +186,8 @@ static int by_pod(const struct collect *c, const struct query *q, const struct p
     return known && pod.target < c->o.max_targets ? pod.target : -1;
 }
 
-static int whose(const struct collect *c, const struct query *q, const struct prom_result *r, const struct prom_series *s)
+static int whose(const struct collect *c, const struct query *q, const struct prom_result *r,
+                 const struct prom_series *s)
 {
     if (q->by == QUERY_BY_WORKLOAD)
         return by_workload(c, q, r, s);
@@ -204,7 +212,8 @@ void spread_begin(struct collect *c)
     memset(c->acc, 0, (size_t)c->o.max_targets * FIELD_COUNT * sizeof *c->acc);
 }
 
-void spread_add(struct collect *c, int target, enum field f, double v, int rank, int64_t at_us, int64_t stamp_us)
+void spread_add(struct collect *c, int target, enum field f, double v, int rank, int64_t at_us,
+                int64_t stamp_us)
 {
     struct acc *a = &c->acc[(size_t)target * FIELD_COUNT + f];
     if (a->n > 0 && rank > a->rank)
@@ -220,8 +229,8 @@ void spread_add(struct collect *c, int target, enum field f, double v, int rank,
 }
 
 /* The second sample where one is expected: the value will be missing, and this says why. */
-static void report_two(struct collect *c, const struct query *q, int target, const struct prom_result *r,
-                       const struct prom_series *s)
+static void report_two(struct collect *c, const struct query *q, int target,
+                       const struct prom_result *r, const struct prom_series *s)
 {
     struct collect_health *h = &c->health[q->field];
     const struct collect_target *t = &c->slot[target].t;
@@ -233,8 +242,8 @@ static void report_two(struct collect *c, const struct query *q, int target, con
                    field_get(q->field)->name, t->namespace, t->name, labels);
 }
 
-static void add_sample(struct collect *c, const struct query *q, int target, const struct prom_result *r,
-                       const struct prom_series *s)
+static void add_sample(struct collect *c, const struct query *q, int target,
+                       const struct prom_result *r, const struct prom_series *s)
 {
     struct collect_health *h = &c->health[q->field];
     const struct prom_sample *x = &r->samples[s->first + s->n - 1]; /* of a range the newest */
@@ -253,7 +262,8 @@ static void add_sample(struct collect *c, const struct query *q, int target, con
         report_two(c, q, target, r, s);
 }
 
-void spread_result(struct collect *c, const struct query *q, int target, const struct prom_result *r)
+void spread_result(struct collect *c, const struct query *q, int target,
+                   const struct prom_result *r)
 {
     struct collect_health *h = &c->health[q->field];
     if (target < 0)

@@ -18,14 +18,14 @@ static const int64_t RETRY_AFTER_MAX_US = 60 * US_PER_S;
 struct call {
     struct prom *prom;
     prom_id id;
-    struct prom_query q;   /* query text is not kept: it is in `form` */
-    struct buf form;       /* query=...&time=... */
+    struct prom_query q; /* query text is not kept: it is in `form` */
+    struct buf form;     /* query=...&time=... */
     struct buf path;
     struct prom_parser *parser;
-    http_id http;          /* 0 while it waits for the next try */
+    http_id http;                     /* 0 while it waits for the next try */
     int64_t start_us, due_us, try_us; /* monotonic */
     bool cancelled;
-    bool parse_failed;     /* the transfer was ended by us; parse_err says why */
+    bool parse_failed; /* the transfer was ended by us; parse_err says why */
     struct err parse_err;
     struct prom_info info;
     struct call *next;
@@ -52,7 +52,8 @@ struct prom_opts prom_opts_default(void)
                               .seed = 1};
 }
 
-void prom_new(struct http_client *http, struct http_server *server, const struct prom_opts *o, struct prom **out)
+void prom_new(struct http_client *http, struct http_server *server, const struct prom_opts *o,
+              struct prom **out)
 {
     struct prom *p = mem_zero(1, sizeof *p);
     p->http = http;
@@ -178,7 +179,8 @@ static void try_later(struct call *c, int64_t retry_after_us, enum err_code rc, 
 {
     struct prom *p = c->prom;
     int64_t now = clock_mono_us();
-    int64_t wait = http_backoff_us(c->info.tries, p->o.backoff_us, p->o.backoff_max_us, rng_unit(&p->rng));
+    int64_t wait =
+        http_backoff_us(c->info.tries, p->o.backoff_us, p->o.backoff_max_us, rng_unit(&p->rng));
     if (retry_after_us > wait)
         wait = retry_after_us < RETRY_AFTER_MAX_US ? retry_after_us : RETRY_AFTER_MAX_US;
     if (c->info.tries >= c->q.attempts || wait >= deadline_left(c, now)) {
@@ -194,14 +196,16 @@ static void try_later(struct call *c, int64_t retry_after_us, enum err_code rc, 
 
 static bool status_passes(int status)
 {
-    return status == 408 || status == 429 || status == 500 || status == 502 || status == 503 || status == 504;
+    return status == 408 || status == 429 || status == 500 || status == 502 || status == 503 ||
+           status == 504;
 }
 
 /* Which of our codes the server's complaint is.  The texts are those of promql.ErrTooManySamples and of
  * api/v1 (web/api/v1/api.go). */
 static enum err_code code_of(int status, const struct prom_result *r)
 {
-    if (strstr(r->error_text, "too many samples") || strstr(r->error_text, "exceeded maximum resolution"))
+    if (strstr(r->error_text, "too many samples") ||
+        strstr(r->error_text, "exceeded maximum resolution"))
         return ERR_LIMIT;
     if (strcmp(r->error_type, "bad_data") == 0 || strcmp(r->error_type, "execution") == 0)
         return ERR_INVAL;
@@ -227,7 +231,9 @@ static void refused(struct call *c, const struct http_reply *reply)
     char text[128] = "";
     bool json = r->failed;
     if (!json) /* the body was collected, not streamed */
-        json = prom_result_parse(reply->body.p, reply->body.n, &c->prom->o.caps, r, NULL) == ERR_OK && r->failed;
+        json =
+            prom_result_parse(reply->body.p, reply->body.n, &c->prom->o.caps, r, NULL) == ERR_OK &&
+            r->failed;
     if (!json) {
         prom_result_clear(r);
         plain_text(reply, text, sizeof text);
@@ -235,14 +241,16 @@ static void refused(struct call *c, const struct http_reply *reply)
     enum err_code rc = code_of(c->info.status, r);
     const char *url = prom_url(c->prom);
     if (json)
-        (void)err_set(&e, rc, "%s: HTTP %d, %s: %s", url, c->info.status, r->error_type, r->error_text);
+        (void)err_set(&e, rc, "%s: HTTP %d, %s: %s", url, c->info.status, r->error_type,
+                      r->error_text);
     else
         (void)err_set(&e, rc, "%s: HTTP %d%s%s", url, c->info.status, text[0] ? ": " : "", text);
     bool timeout = strcmp(r->error_type, "timeout") == 0;
     if (timeout || c->info.status == 504)
         e.sys = ETIMEDOUT;
     /* The same query would take as long again. */
-    c->info.permanent = timeout || rc == ERR_LIMIT || rc == ERR_INVAL || !status_passes(c->info.status);
+    c->info.permanent =
+        timeout || rc == ERR_LIMIT || rc == ERR_INVAL || !status_passes(c->info.status);
     if (c->info.permanent)
         finish(c, rc, &e);
     else
@@ -440,7 +448,8 @@ struct waiter {
     struct err err;
 };
 
-static void on_waited(void *ctx, enum err_code rc, const struct prom_info *info, const struct err *e)
+static void on_waited(void *ctx, enum err_code rc, const struct prom_info *info,
+                      const struct err *e)
 {
     struct waiter *w = ctx;
     w->done = true;
@@ -450,7 +459,8 @@ static void on_waited(void *ctx, enum err_code rc, const struct prom_info *info,
         w->err = *e;
 }
 
-enum err_code prom_do(struct prom *p, const struct prom_query *q, struct prom_info *info, struct err *e)
+enum err_code prom_do(struct prom *p, const struct prom_query *q, struct prom_info *info,
+                      struct err *e)
 {
     struct waiter w = {0};
     struct prom_query mine = *q;
@@ -484,7 +494,8 @@ int64_t prom_align(int64_t t_us, int64_t step_us)
 struct prom_chunks prom_chunks(int64_t start_us, int64_t end_us, int64_t step_us, int64_t points)
 {
     ASSERT(step_us > 0 && points > 0 && points <= PROM_POINTS_MAX);
-    return (struct prom_chunks){.at_us = start_us, .end_us = end_us, .step_us = step_us, .points = points};
+    return (struct prom_chunks){
+        .at_us = start_us, .end_us = end_us, .step_us = step_us, .points = points};
 }
 
 bool prom_chunks_next(struct prom_chunks *c, int64_t *first_us, int64_t *last_us)

@@ -1,9 +1,10 @@
 /* client.h - queries to one Prometheus (or anything that speaks its API: Thanos, Mimir, VictoriaMetrics).
  *
- * Bodies are parsed while they arrive (result.h); nothing of the JSON is kept.  A query that fails for a passing
- * reason (no connection, cut off, 429, 500, 502, 503, 504) is tried again after a wait with full jitter, or what
- * Retry-After says.  What the query itself got wrong (400, 422, 401 ...) is reported at once.  The time-out of a try
- * is also sent as `timeout=`, so that the server stops working when we stop waiting.  Long queries go as a form.
+ * Bodies are parsed while they arrive (result.h); nothing of the JSON is kept.  A query that fails for a
+ * passing reason (no connection, cut off, 429, 500, 502, 503, 504) is tried again after a wait with full
+ * jitter, or what Retry-After says.  What the query itself got wrong (400, 422, 401 ...) is reported at
+ * once.  The time-out of a try is also sent as `timeout=`, so that the server stops working when we stop
+ * waiting.  Long queries go as a form.
  *
  * Authentication, TLS, compression are the http_server's and http_client's.  One thread, that of the
  * http_client: prom_start() never calls back; http_poll(), prom_tick(), prom_cancel() and prom_free() do. */
@@ -18,7 +19,8 @@
 #include "net/http.h"
 #include "prom/result.h"
 
-/* The server's own limit is 11,000 points of a range per series; we ask for fewer to leave room for rounding. */
+/* The server's own limit is 11,000 points of a range per series; we ask for fewer to leave room for
+ * rounding. */
 enum { PROM_POINTS_MAX = 10000 };
 
 struct prom_opts {
@@ -58,8 +60,8 @@ struct prom_query {
     int64_t deadline_us;   /* all tries and waits; 0: none */
     int attempts;          /* 0: the options' */
     struct prom_result *result; /* the caller's, until done */
-    /* Exactly once.  Errors: ERR_INVAL the query is wrong; ERR_LIMIT too many samples for the server or for us;
-     * ERR_PARSE the answer; ERR_IO transport or status, e->sys ETIMEDOUT for a time-out on either side;
+    /* Exactly once.  Errors: ERR_INVAL the query is wrong; ERR_LIMIT too many samples for the server or for
+     * us; ERR_PARSE the answer; ERR_IO transport or status, e->sys ETIMEDOUT for a time-out on either side;
      * ERR_INTERRUPTED.  With warnings rc is ERR_OK: see result->n_warnings. */
     void (*done)(void *ctx, enum err_code rc, const struct prom_info *info, const struct err *e);
     void *ctx;
@@ -69,14 +71,15 @@ typedef uint64_t prom_id; /* 0 is none */
 /* Errors: ERR_INVAL for an empty query or range; ERR_LIMIT for more than PROM_POINTS_MAX points. */
 NODISCARD enum err_code prom_start(struct prom *p, const struct prom_query *q, prom_id *id, struct err *e);
 void prom_cancel(struct prom *p, prom_id id);
-/* Starts the retries that are due; microseconds until the next one, INT64_MAX for none.  Call it after http_poll. */
+/* Starts the retries that are due; microseconds until the next one, INT64_MAX for none.  Call it after
+ * http_poll. */
 int64_t prom_tick(struct prom *p);
 size_t prom_running(const struct prom *p);
 /* One query to its end; others move along.  q->done is not used; info may be NULL. */
 NODISCARD enum err_code prom_do(struct prom *p, const struct prom_query *q, struct prom_info *info, struct err *e);
 
-/* A range in pieces of at most `points` points, aligned so that the same pieces come out for a later range. Start and
- * end are multiples of step_us (prom_align). */
+/* A range in pieces of at most `points` points, aligned so that the same pieces come out for a later range.
+ * Start and end are multiples of step_us (prom_align). */
 struct prom_chunks {
     int64_t at_us, end_us, step_us;
     int64_t points;

@@ -48,19 +48,20 @@ struct prom_parser {
     enum key key;
     unsigned root_keys, data_keys, series_keys;
     int skip_depth;
-    int pair_item;          /* 0 time, 1 value, 2 done */
+    int pair_item; /* 0 time, 1 value, 2 done */
     bool pair_is_scalar;
-    bool histogram;         /* the values skipped are native histogram samples */
+    bool histogram; /* the values skipped are native histogram samples */
     bool has_status;
     bool any_value, any_values; /* of a vector; of a matrix */
     int64_t pair_time;
     uint64_t bytes;
-    struct err err;         /* the first one, kept */
+    struct err err; /* the first one, kept */
 };
 
 struct prom_caps prom_caps_default(void)
 {
-    return (struct prom_caps){.bytes = (size_t)512 << 20, .series = 200000, .samples = 20000000, .labels = 128};
+    return (struct prom_caps){
+        .bytes = (size_t)512 << 20, .series = 200000, .samples = 20000000, .labels = 128};
 }
 
 /* ---- results ------------------------------------------------------------------------------------
@@ -98,7 +99,8 @@ const char *prom_label(const struct prom_result *r, const struct prom_series *s,
     return "";
 }
 
-void prom_labels_text(const struct prom_result *r, const struct prom_series *s, char *out, size_t size)
+void prom_labels_text(const struct prom_result *r, const struct prom_series *s, char *out,
+                      size_t size)
 {
     size_t at = (size_t)snprintf(out, size, "{");
     for (size_t i = 0; i < s->n_labels && at < size; i++) {
@@ -128,7 +130,8 @@ static enum err_code grow(void **p, size_t *size, size_t n, size_t more, size_t 
     return ERR_OK;
 }
 
-static enum err_code add_text(struct prom_result *r, const struct scan_token *t, uint32_t *offset, struct err *e)
+static enum err_code add_text(struct prom_result *r, const struct scan_token *t, uint32_t *offset,
+                              struct err *e)
 {
     if (r->n_text + t->n + 1 > UINT32_MAX)
         return err_set(e, ERR_LIMIT, "the labels of an answer take more than 4 GiB");
@@ -166,14 +169,17 @@ static enum err_code add_series(struct prom_parser *p, struct err *e)
     struct prom_result *r = p->out;
     if (r->n_series == p->caps.series)
         return err_set(e, ERR_LIMIT, "more than %zu series in one answer", p->caps.series);
-    enum err_code rc = grow((void **)&r->series, &r->size_series, r->n_series, 1, sizeof *r->series, e);
+    enum err_code rc =
+        grow((void **)&r->series, &r->size_series, r->n_series, 1, sizeof *r->series, e);
     if (!rc)
-        r->series[r->n_series++] = (struct prom_series){.first_label = r->n_labels, .first = r->n_samples};
+        r->series[r->n_series++] =
+            (struct prom_series){.first_label = r->n_labels, .first = r->n_samples};
     return rc;
 }
 
 /* Label names repeat from series to series, mostly at the same place: kept once then. */
-static bool name_of_previous(const struct prom_result *r, const struct scan_token *t, uint32_t *offset)
+static bool name_of_previous(const struct prom_result *r, const struct scan_token *t,
+                             uint32_t *offset)
 {
     if (r->n_series < 2)
         return false;
@@ -184,7 +190,8 @@ static bool name_of_previous(const struct prom_result *r, const struct scan_toke
     return strcmp(r->text + *offset, t->p) == 0;
 }
 
-static enum err_code add_label_name(struct prom_parser *p, const struct scan_token *t, struct err *e)
+static enum err_code add_label_name(struct prom_parser *p, const struct scan_token *t,
+                                    struct err *e)
 {
     struct prom_result *r = p->out;
     struct prom_series *s = &r->series[r->n_series - 1];
@@ -194,7 +201,8 @@ static enum err_code add_label_name(struct prom_parser *p, const struct scan_tok
     for (size_t i = s->first_label; i < r->n_labels; i++)
         if (strcmp(r->text + r->labels[i].name, t->p) == 0)
             return err_set(e, ERR_PARSE, "label \"%.60s\" twice in one series", t->p);
-    enum err_code rc = grow((void **)&r->labels, &r->size_labels, r->n_labels, 1, sizeof *r->labels, e);
+    enum err_code rc =
+        grow((void **)&r->labels, &r->size_labels, r->n_labels, 1, sizeof *r->labels, e);
     if (!rc && !name_of_previous(r, t, &name))
         rc = add_text(r, t, &name, e);
     if (rc)
@@ -244,12 +252,12 @@ static enum key key_of(const char *name, enum place place)
         enum key key;
         enum place place;
     } keys[] = {
-        {"status", KEY_STATUS, IN_ROOT},         {"data", KEY_DATA, IN_ROOT},
-        {"errorType", KEY_ERROR_TYPE, IN_ROOT},  {"error", KEY_ERROR, IN_ROOT},
-        {"warnings", KEY_WARNINGS, IN_ROOT},     {"infos", KEY_INFOS, IN_ROOT},
-        {"resultType", KEY_TYPE, IN_DATA},       {"result", KEY_RESULT, IN_DATA},
-        {"metric", KEY_METRIC, IN_SERIES},       {"value", KEY_VALUE, IN_SERIES},
-        {"values", KEY_VALUES, IN_SERIES},       {"histogram", KEY_HISTOGRAM, IN_SERIES},
+        {"status", KEY_STATUS, IN_ROOT},           {"data", KEY_DATA, IN_ROOT},
+        {"errorType", KEY_ERROR_TYPE, IN_ROOT},    {"error", KEY_ERROR, IN_ROOT},
+        {"warnings", KEY_WARNINGS, IN_ROOT},       {"infos", KEY_INFOS, IN_ROOT},
+        {"resultType", KEY_TYPE, IN_DATA},         {"result", KEY_RESULT, IN_DATA},
+        {"metric", KEY_METRIC, IN_SERIES},         {"value", KEY_VALUE, IN_SERIES},
+        {"values", KEY_VALUES, IN_SERIES},         {"histogram", KEY_HISTOGRAM, IN_SERIES},
         {"histograms", KEY_HISTOGRAMS, IN_SERIES},
     };
     for (size_t i = 0; i < ARRAY_LEN(keys); i++)
@@ -262,7 +270,9 @@ static enum err_code take_key(struct prom_parser *p, const struct scan_token *t,
 {
     if (p->place == IN_METRIC)
         return add_label_name(p, t, e);
-    unsigned *seen = p->place == IN_ROOT ? &p->root_keys : p->place == IN_DATA ? &p->data_keys : &p->series_keys;
+    unsigned *seen = p->place == IN_ROOT   ? &p->root_keys
+                     : p->place == IN_DATA ? &p->data_keys
+                                           : &p->series_keys;
     p->key = key_of(t->p, p->place);
     if (*seen & p->key)
         return err_set(e, ERR_PARSE, "\"%.20s\" twice in one object", t->p);
@@ -280,7 +290,10 @@ static enum err_code take_type(struct prom_parser *p, const struct scan_token *t
     static const struct {
         const char *name;
         enum prom_kind kind;
-    } kinds[] = {{"vector", PROM_VECTOR}, {"matrix", PROM_MATRIX}, {"scalar", PROM_SCALAR}, {"string", PROM_STRING}};
+    } kinds[] = {{"vector", PROM_VECTOR},
+                 {"matrix", PROM_MATRIX},
+                 {"scalar", PROM_SCALAR},
+                 {"string", PROM_STRING}};
     for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
         if (strcmp(kinds[i].name, t->p) == 0) {
             p->out->kind = kinds[i].kind;
@@ -330,8 +343,8 @@ static enum err_code take_text(struct prom_parser *p, const struct scan_token *t
 }
 
 /* One of the two parts of a sample or scalar. */
-static enum err_code take_part(struct prom_parser *p, enum scan_kind kind, const struct scan_token *t,
-                               struct err *e)
+static enum err_code take_part(struct prom_parser *p, enum scan_kind kind,
+                               const struct scan_token *t, struct err *e)
 {
     double v;
     if (p->pair_item == 0 && kind == SCAN_NUMBER) {
@@ -375,7 +388,8 @@ static enum err_code open_object(struct prom_parser *p, struct err *e)
         return add_series(p, e);
     } else if (p->place == IN_SERIES && p->key == KEY_METRIC) {
         p->place = IN_METRIC;
-    } else if (p->key == KEY_NONE && (p->place == IN_ROOT || p->place == IN_DATA || p->place == IN_SERIES)) {
+    } else if (p->key == KEY_NONE &&
+               (p->place == IN_ROOT || p->place == IN_DATA || p->place == IN_SERIES)) {
         begin_skip(p);
     } else {
         return wrong("an object where none belongs", e);
@@ -398,7 +412,8 @@ static enum err_code open_array(struct prom_parser *p, struct err *e)
     } else if (p->place == IN_SERIES && (p->key == KEY_HISTOGRAM || p->key == KEY_HISTOGRAMS)) {
         p->out->n_histograms++;
         begin_skip(p);
-    } else if (p->key == KEY_NONE && (p->place == IN_ROOT || p->place == IN_DATA || p->place == IN_SERIES)) {
+    } else if (p->key == KEY_NONE &&
+               (p->place == IN_ROOT || p->place == IN_DATA || p->place == IN_SERIES)) {
         begin_skip(p);
     } else {
         return wrong("a list where none belongs", e);
@@ -459,8 +474,8 @@ static enum err_code begin_scalar(struct prom_parser *p, struct err *e)
     return rc;
 }
 
-static enum err_code take_scalar_value(struct prom_parser *p, enum scan_kind kind, const struct scan_token *t,
-                                       struct err *e)
+static enum err_code take_scalar_value(struct prom_parser *p, enum scan_kind kind,
+                                       const struct scan_token *t, struct err *e)
 {
     if (p->place == IN_RESULT && kind == SCAN_NUMBER) {
         enum err_code rc = begin_scalar(p, e);
@@ -479,7 +494,8 @@ static enum err_code take_scalar_value(struct prom_parser *p, enum scan_kind kin
     return wrong("a value of the wrong type", e);
 }
 
-static enum err_code take(struct prom_parser *p, enum scan_kind kind, const struct scan_token *t, struct err *e)
+static enum err_code take(struct prom_parser *p, enum scan_kind kind, const struct scan_token *t,
+                          struct err *e)
 {
     if (p->place == IN_SKIPPED) {
         bool closes = kind == SCAN_OBJECT_END || kind == SCAN_ARRAY_END;
@@ -571,7 +587,9 @@ static enum err_code check_whole(const struct prom_parser *p, struct err *e)
     if (!(p->data_keys & KEY_TYPE) || !(p->data_keys & KEY_RESULT))
         return wrong("no \"resultType\" or \"result\"", e);
     bool single = r->kind == PROM_SCALAR || r->kind == PROM_STRING;
-    if ((r->kind == PROM_VECTOR && p->any_values) || (r->kind == PROM_MATRIX && p->any_value) || single != (r->n_series == 1 && r->series[0].n_labels == 0 && !(p->series_keys & KEY_METRIC)))
+    if ((r->kind == PROM_VECTOR && p->any_values) || (r->kind == PROM_MATRIX && p->any_value) ||
+        single !=
+            (r->n_series == 1 && r->series[0].n_labels == 0 && !(p->series_keys & KEY_METRIC)))
         return wrong("a result that does not fit its type", e);
     return ERR_OK;
 }
@@ -584,8 +602,8 @@ enum err_code prom_parser_end(struct prom_parser *p, struct err *e)
     return check_whole(p, &mine) ? keep(p, &mine, e) : ERR_OK;
 }
 
-enum err_code prom_result_parse(const char *bytes, size_t n, const struct prom_caps *caps, struct prom_result *out,
-                                struct err *e)
+enum err_code prom_result_parse(const char *bytes, size_t n, const struct prom_caps *caps,
+                                struct prom_result *out, struct err *e)
 {
     struct prom_parser *p = prom_parser_new();
     prom_parser_begin(p, caps, out);

@@ -1,15 +1,17 @@
 /* result.h - what a query answered: series of samples in flat arrays, read while the body arrives.
  *
- * A parser is fed the chunks of a body as they come (struct prom_parser) and fills one struct prom_result; nothing
- * else is kept of the text.  A result is reused from query to query without allocating once it has grown.
+ * A parser is fed the chunks of a body as they come (struct prom_parser) and fills one struct prom_result;
+ * nothing else is kept of the text.  A result is reused from query to query without allocating once it has
+ * grown.
  *
  *   series[i]   labels [first_label, +n_labels), samples [first, +n)
  *   labels[j]   offsets of two NUL-terminated strings in `text`
- *   samples[k]  time in microseconds since the epoch, value (may be NaN or infinite: the reader of a field judges it)
+ *   samples[k]  time in microseconds since the epoch, value (may be NaN or infinite: the reader of a
+ *               field judges it)
  *
- * Refused with ERR_PARSE: anything that is not JSON of the API's shape, duplicate keys (in the answer or in a
- * label set), invalid UTF-8, labels without text, samples that are not [time, "value"].  ERR_LIMIT: past a cap.
- * Unknown keys are skipped, whatever they hold.  Native histograms have no single value: they are
+ * Refused with ERR_PARSE: anything that is not JSON of the API's shape, duplicate keys (in the answer or in
+ * a label set), invalid UTF-8, labels without text, samples that are not [time, "value"].  ERR_LIMIT: past
+ * a cap. Unknown keys are skipped, whatever they hold.  Native histograms have no single value: they are
  * counted, and an answer of nothing else is an error of the caller's to report. */
 #ifndef PROM_RESULT_H
 #define PROM_RESULT_H
@@ -46,7 +48,8 @@ struct prom_result {
     size_t size_series, size_labels, size_samples, size_text; /* allocated */
     size_t n_histograms;  /* native histogram samples, not kept */
     uint64_t n_nan, n_inf; /* among samples */
-    /* "warnings" (the data may be partial) and "infos" (harmless); the first few of each kind are kept as text. */
+    /* "warnings" (the data may be partial) and "infos" (harmless); the first few of each kind are kept as
+     * text. */
     size_t n_warnings, n_infos;
     char warning[PROM_WARNINGS_MAX][PROM_WARNING_LEN];
     size_t n_warning_texts;

@@ -19,13 +19,13 @@ enum expect {
 };
 
 struct scan {
-    size_t at, n;             /* taken, filled */
-    uint64_t base;            /* offset of buf[0] in the document */
+    size_t at, n;  /* taken, filled */
+    uint64_t base; /* offset of buf[0] in the document */
     enum expect expect;
     int depth;
     bool array[SCAN_DEPTH_MAX];
     enum err_code code;
-    const char *what;         /* of the error */
+    const char *what; /* of the error */
     char buf[SCAN_TOKEN_MAX + SCAN_FEED_MAX];
     char text[SCAN_TOKEN_MAX + 1]; /* the current token, decoded */
 };
@@ -79,7 +79,8 @@ enum err_code scan_error(const struct scan *s, struct err *e)
     if (s->code == ERR_OK)
         return err_set(e, ERR_PARSE, "the answer ends in the middle (at byte %llu)",
                        (unsigned long long)scan_offset(s));
-    return err_set(e, s->code, "not JSON at byte %llu: %s", (unsigned long long)scan_offset(s), s->what);
+    return err_set(e, s->code, "not JSON at byte %llu: %s", (unsigned long long)scan_offset(s),
+                   s->what);
 }
 
 /* The rest of a token stays in front; it is never longer than SCAN_TOKEN_MAX (see need_more). */
@@ -175,7 +176,8 @@ static size_t unescape(const char *p, const char *end, char *out, size_t *n_out)
 }
 
 /* Text between quotes [p, end) into s->text. */
-static enum scan_kind decode(struct scan *s, const char *p, const char *end, bool escaped, struct scan_token *t)
+static enum scan_kind decode(struct scan *s, const char *p, const char *end, bool escaped,
+                             struct scan_token *t)
 {
     size_t n = 0;
     if (!escaped) {
@@ -262,8 +264,8 @@ static bool number_shape(const char *p, const char *end)
     return p == end;
 }
 
-/* A number, true, false or null: it ends at a delimiter, which must be there (a document is never a bare number
- * here, so more always follows). */
+/* A number, true, false or null: it ends at a delimiter, which must be there (a document is never a bare
+ * number here, so more always follows). */
 static enum scan_kind read_word(struct scan *s, struct scan_token *t)
 {
     const char *start = s->buf + s->at, *p = start, *end = s->buf + s->n;
@@ -309,7 +311,8 @@ static enum scan_kind open_level(struct scan *s, bool array)
 static enum scan_kind close_level(struct scan *s, bool array)
 {
     bool fits = s->depth > 0 && s->array[s->depth - 1] == array &&
-                (s->expect == WANT_COMMA_OR_END || s->expect == (array ? WANT_VALUE_OR_END : WANT_KEY_OR_END));
+                (s->expect == WANT_COMMA_OR_END ||
+                 s->expect == (array ? WANT_VALUE_OR_END : WANT_KEY_OR_END));
     if (!fits)
         return bad(s, ERR_PARSE, "a bracket that closes nothing");
     s->depth--;
@@ -361,7 +364,9 @@ enum scan_kind scan_next(struct scan *s, struct scan_token *t)
             return close_level(s, c == ']');
         if (s->expect == WANT_COMMA_OR_END || s->expect == WANT_COLON) {
             if (c != (s->expect == WANT_COLON ? ':' : ','))
-                return bad(s, ERR_PARSE, s->expect == WANT_COLON ? "no colon after a key" : "no comma between values");
+                return bad(s, ERR_PARSE,
+                           s->expect == WANT_COLON ? "no colon after a key"
+                                                   : "no comma between values");
             s->expect = s->expect == WANT_COLON || s->array[s->depth - 1] ? WANT_VALUE : WANT_KEY;
             s->at++;
             continue;
@@ -376,12 +381,14 @@ enum scan_kind scan_next(struct scan *s, struct scan_token *t)
 /* ---- the numbers of the API ---------------------------------------------------------------------
  */
 
-static const double ten_to[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
-                                1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+static const double ten_to[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+                                1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
 
-/* mantissa / 10^k, correctly rounded, where one division can tell.  With at most 53 bits above it is exact in double
- * (Clinger 1990).  With up to 64 bits the quotient is formed with a 64-bit significand; rounding that to 53 bits is right
- * unless its 11 spare bits lie at the halfway mark or within one unit of it, which is left to strtod. */
+/* mantissa / 10^k, correctly rounded, where one division can tell.  With at most 53 bits above it is exact
+ * in double (Clinger 1990).  With up to 64 bits the quotient is formed with a 64-bit significand; rounding
+ * that to 53 bits is right unless its 11 spare bits lie at the halfway mark or within one unit of it, which
+ * is left to strtod. */
 static bool divide(uint64_t mantissa, unsigned k, double *v)
 {
     if (mantissa < (uint64_t)1 << 53) {
@@ -493,7 +500,8 @@ bool scan_pair(struct scan *s, int64_t *t_us, double *v)
     const char *value = p += 2;
     while (p < stop && *p != '"')
         p++;
-    if (p == stop || p[1] != ']' || !scan_value(value, (size_t)(p - value), v) || !scan_time(time, n_time, t_us))
+    if (p == stop || p[1] != ']' || !scan_value(value, (size_t)(p - value), v) ||
+        !scan_time(time, n_time, t_us))
         return false;
     s->at = (size_t)(p + 2 - s->buf);
     s->expect = WANT_COMMA_OR_END;

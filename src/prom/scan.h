@@ -1,15 +1,16 @@
 /* scan.h - JSON as tokens, from bytes that arrive in pieces.
  *
- * The caller feeds what came and takes tokens until SCAN_MORE.  Nesting, commas and colons are checked here, so the
- * tokens always make a well-formed document.  A token must fit in the window: the cap on texts and numbers.
+ * The caller feeds what came and takes tokens until SCAN_MORE.  Nesting, commas and colons are checked
+ * here, so the tokens always make a well-formed document.  A token must fit in the window: the cap on texts
+ * and numbers.
  *
  *     scan_feed(s, bytes, n);                      n at most SCAN_FEED_MAX
  *     while ((kind = scan_next(s, &t)) > SCAN_MORE) ...
  *     kind == SCAN_BAD: scan_error() says what and where
  *
- * scan_pair() is a short cut for the one thing that comes by the million, [1435781430.781,"0.25"].
- * Memory: one block, fixed at scan_new().  Refused: depth over SCAN_DEPTH_MAX, invalid UTF-8, raw control characters,
- * \u0000 and lone surrogates in texts, anything after the document. */
+ * scan_pair() is a short cut for the one thing that comes by the million, [1435781430.781,"0.25"]. Memory:
+ * one block, fixed at scan_new().  Refused: depth over SCAN_DEPTH_MAX, invalid UTF-8, raw control
+ * characters, \u0000 and lone surrogates in texts, anything after the document. */
 #ifndef PROM_SCAN_H
 #define PROM_SCAN_H
 
@@ -52,8 +53,8 @@ uint64_t scan_offset(const struct scan *s); /* bytes taken */
 /* What SCAN_BAD was about; always returns an error. */
 NODISCARD enum err_code scan_error(const struct scan *s, struct err *e);
 
-/* Inside an array: takes one element [time in seconds, "number"] if it is wholly there and in the usual form; false
- * takes nothing, and scan_next() then reads or refuses it. */
+/* Inside an array: takes one element [time in seconds, "number"] if it is wholly there and in the usual
+ * form; false takes nothing, and scan_next() then reads or refuses it. */
 bool scan_pair(struct scan *s, int64_t *t_us, double *v);
 
 /* Numbers as the API writes them.  NaN, +Inf, -Inf and decimals; false for anything else. */

@@ -90,7 +90,8 @@ static void put_value(struct buf *out, double v)
 static bool put_labels(struct buf *out, va_list labels)
 {
     bool any = false;
-    for (const char *name = va_arg(labels, const char *); name; name = va_arg(labels, const char *)) {
+    for (const char *name = va_arg(labels, const char *); name;
+         name = va_arg(labels, const char *)) {
         const char *value = va_arg(labels, const char *);
         ASSERT(is_name(name, false));
         if (!value)
@@ -149,7 +150,8 @@ void prom_hist_add(struct prom_hist *h, double v)
 static void put_bucket(struct prom_writer *w, const char *bound, uint64_t count, va_list labels)
 {
     buf_fmt(w->out, "%s_bucket", w->name);
-    buf_fmt(w->out, "%cle=\"%s\"} %" PRIu64 "\n", put_labels(w->out, labels) ? ',' : '{', bound, count);
+    buf_fmt(w->out, "%cle=\"%s\"} %" PRIu64 "\n", put_labels(w->out, labels) ? ',' : '{', bound,
+            count);
 }
 
 static void put_hist_total(struct prom_writer *w, const char *suffix, double v, va_list labels)
@@ -206,10 +208,12 @@ static const char *skip_blanks(const char *p, const char *end)
 }
 
 /* n bytes into the scratch, with a NUL. */
-static enum err_code keep(struct prom_text_reader *r, const char *p, size_t n, const char **out, struct err *e)
+static enum err_code keep(struct prom_text_reader *r, const char *p, size_t n, const char **out,
+                          struct err *e)
 {
     if (n >= PROM_TEXT_SCRATCH - r->n_scratch)
-        return err_set(e, ERR_LIMIT, "line %" PRIu64 ": more than 64 KiB of names and labels", r->line);
+        return err_set(e, ERR_LIMIT, "line %" PRIu64 ": more than 64 KiB of names and labels",
+                       r->line);
     char *to = r->scratch + r->n_scratch;
     memcpy(to, p, n);
     to[n] = 0;
@@ -276,7 +280,8 @@ static enum err_code read_comment(struct prom_text_reader *r, const char *p, con
         return ERR_OK;
     }
     size_t w = 0;
-    while (w < ARRAY_LEN(words) && !(end - p > 4 && memcmp(p, words[w].word, 4) == 0 && (p[4] == ' ' || p[4] == '\t')))
+    while (w < ARRAY_LEN(words) &&
+           !(end - p > 4 && memcmp(p, words[w].word, 4) == 0 && (p[4] == ' ' || p[4] == '\t')))
         w++;
     if (w == ARRAY_LEN(words))
         return ERR_OK;
@@ -292,7 +297,9 @@ static enum err_code read_comment(struct prom_text_reader *r, const char *p, con
         return rc;
     item->kind = words[w].kind;
     item->type = item->kind == PROM_TEXT_TYPE ? type_of(item->text) : PROM_UNTYPED;
-    return item->kind != PROM_TEXT_TYPE || known_type(item->text) ? ERR_OK : bad(r, "an unknown metric type", e);
+    return item->kind != PROM_TEXT_TYPE || known_type(item->text)
+               ? ERR_OK
+               : bad(r, "an unknown metric type", e);
 }
 
 /* name="value" at *p, which is left behind it. */
@@ -303,7 +310,8 @@ static enum err_code read_label(struct prom_text_reader *r, const char **p, cons
     if (n == 0)
         return bad(r, "a bad label name", e);
     if (item->n_labels == PROM_TEXT_LABELS_MAX)
-        return err_set(e, ERR_LIMIT, "line %" PRIu64 ": more than %d labels", r->line, PROM_TEXT_LABELS_MAX);
+        return err_set(e, ERR_LIMIT, "line %" PRIu64 ": more than %d labels", r->line,
+                       PROM_TEXT_LABELS_MAX);
     struct prom_text_label *l = &item->label[item->n_labels];
     enum err_code rc = keep(r, *p, n, &l->name, e);
     if (rc)
@@ -353,8 +361,12 @@ static bool read_number(const char *p, size_t n, double *v)
     static const struct {
         const char *text;
         double v;
-    } words[] = {{"nan", (double)NAN},         {"inf", (double)INFINITY},    {"+inf", (double)INFINITY},
-                 {"-inf", -(double)INFINITY}, {"infinity", (double)INFINITY}, {"+infinity", (double)INFINITY},
+    } words[] = {{"nan", (double)NAN},
+                 {"inf", (double)INFINITY},
+                 {"+inf", (double)INFINITY},
+                 {"-inf", -(double)INFINITY},
+                 {"infinity", (double)INFINITY},
+                 {"+infinity", (double)INFINITY},
                  {"-infinity", -(double)INFINITY}};
     if (scan_value(p, n, v))
         return true;

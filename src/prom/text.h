@@ -8,9 +8,9 @@
  *
  * Names are ours and asserted; help and label values are escaped, bytes that are not UTF-8 become U+FFFD.
  *
- * Reader (0.0.4 and the common part of OpenMetrics 1.0: # UNIT, # EOF, exemplars, times in seconds): one item at a time,
- * no allocation.  Blank lines and comments are skipped; a line that cannot be read is ERR_PARSE with its number.
- * Sources: prometheus.io/docs/instrumenting/exposition_formats, OpenMetrics 1.0. */
+ * Reader (0.0.4 and the common part of OpenMetrics 1.0: # UNIT, # EOF, exemplars, times in seconds): one
+ * item at a time, no allocation.  Blank lines and comments are skipped; a line that cannot be read is
+ * ERR_PARSE with its number. Sources: prometheus.io/docs/instrumenting/exposition_formats, OpenMetrics 1.0. */
 #ifndef PROM_TEXT_H
 #define PROM_TEXT_H
 

@@ -84,7 +84,8 @@ void exporter_add(struct exporter *x, const char *name, const char *labels, doub
     (void)pthread_mutex_unlock(&x->lock);
 }
 
-void exporter_set_stamped(struct exporter *x, const char *name, const char *labels, double v, int64_t offset_ms)
+void exporter_set_stamped(struct exporter *x, const char *name, const char *labels, double v,
+                          int64_t offset_ms)
 {
     (void)pthread_mutex_lock(&x->lock);
     struct value *at = value_at(x, name, labels);
@@ -132,7 +133,8 @@ void exporter_fail(struct exporter *x, int status)
 }
 
 void exporter_hook(struct exporter *x, void (*page)(void *ctx, struct buf *out),
-                   bool (*other)(void *ctx, const char *path, const char *query, struct buf *out), void *ctx)
+                   bool (*other)(void *ctx, const char *path, const char *query, struct buf *out),
+                   void *ctx)
 {
     (void)pthread_mutex_lock(&x->lock);
     x->page = page;

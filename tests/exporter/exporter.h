@@ -1,11 +1,12 @@
-/* exporter.h - an exporter for tests and rehearsals: metrics on /metrics, set from the test or made by a model
- * of a service that replays a trace (service.h).
+/* exporter.h - an exporter for tests and rehearsals: metrics on /metrics, set from the test or made by a
+ * model of a service that replays a trace (service.h).
  *
  *     struct exporter *x;
  *     assert_ok(exporter_start(0, &x, &e), &e);
  *     exporter_set(x, "queue_len", "namespace=\"shop\",pod=\"web-0\"", 12);
  *
- * Values may be set from any thread.  Names that end in _total or _bucket, _sum, _count are given the type they have. */
+ * Values may be set from any thread.  Names that end in _total or _bucket, _sum, _count are given the type
+ * they have. */
 #ifndef TESTS_EXPORTER_EXPORTER_H
 #define TESTS_EXPORTER_EXPORTER_H
 
@@ -31,8 +32,8 @@ void exporter_remove(struct exporter *x, const char *name, const char *labels); 
 void exporter_clear(struct exporter *x);
 /* Answer this status instead; 0: work again. */
 void exporter_fail(struct exporter *x, int status);
-/* Called at each scrape, on the server's thread, with the page so far; and for every other path, when `other` is set:
- * false for 404. */
+/* Called at each scrape, on the server's thread, with the page so far; and for every other path, when
+ * `other` is set: false for 404. */
 void exporter_hook(struct exporter *x, void (*page)(void *ctx, struct buf *out),
                    bool (*other)(void *ctx, const char *path, const char *query, struct buf *out), void *ctx);
 

@@ -9,8 +9,8 @@
  *     services:
  *       - {namespace: shop, name: web, history: web.hist, unit_qps: 50, units: 2}
  *
- * Without an API server, `GET /units?namespace=shop&name=web&ready=3&total=4` sets the units.  Prints the port and runs
- * until SIGTERM. */
+ * Without an API server, `GET /units?namespace=shop&name=web&ready=3&total=4` sets the units.  Prints the
+ * port and runs until SIGTERM. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -48,13 +48,15 @@ static const struct opt_row service_rows[] = {
     OPT_STRING(S, name, "name", NULL, "of the Deployment", .required = true),
     OPT_STRING(S, history, "history", NULL, "history file whose qps is replayed", .required = true),
     OPT_DOUBLE(S, load_scale, "load_scale", "1", "0", NULL, "factor on qps"),
-    OPT_DOUBLE(S, unit_qps, "unit_qps", "50", "0.001", NULL, "requests a second one unit can serve"),
+    OPT_DOUBLE(S, unit_qps, "unit_qps", "50", "0.001", NULL,
+               "requests a second one unit can serve"),
     OPT_DOUBLE(S, base_ms, "base_ms", "40", "0.001", NULL, "p50 of an idle unit"),
     OPT_INT(S, units, "units", "2", "0", "128", "ready at the start"),
     OPT_DURATION(S, offset_us, "offset", "0s", "0s", "3660d", "where in the trace to begin"),
 };
 #undef S
-static const struct opt_table service_table = OPT_TABLE("service", struct service_cfg, service_rows, "A service.");
+static const struct opt_table service_table =
+    OPT_TABLE("service", struct service_cfg, service_rows, "A service.");
 
 #define C struct cfg
 static const struct opt_row rows[] = {
@@ -66,7 +68,8 @@ static const struct opt_row rows[] = {
     OPT_SUBS(C, services, "services", &service_table, "what to replay"),
 };
 #undef C
-static const struct opt_table table = OPT_TABLE("exporter", struct cfg, rows, "An exporter that replays traces.");
+static const struct opt_table table =
+    OPT_TABLE("exporter", struct cfg, rows, "An exporter that replays traces.");
 
 struct app {
     struct cfg cfg;
@@ -90,7 +93,8 @@ static void page(void *ctx, struct buf *out)
 static struct service *find(struct app *a, const char *namespace, const char *name)
 {
     for (size_t i = 0; i < a->n; i++)
-        if (strcmp(service_namespace(a->service[i]), namespace) == 0 && strcmp(service_name(a->service[i]), name) == 0)
+        if (strcmp(service_namespace(a->service[i]), namespace) == 0 &&
+            strcmp(service_name(a->service[i]), name) == 0)
             return a->service[i];
     return NULL;
 }
@@ -101,7 +105,8 @@ static bool units(void *ctx, const char *path, const char *query, struct buf *ou
     char namespace[128], name[128];
     int ready, total;
     if (strcmp(path, "/units") != 0 ||
-        sscanf(query, "namespace=%127[^&]&name=%127[^&]&ready=%d&total=%d", namespace, name, &ready, &total) != 4)
+        sscanf(query, "namespace=%127[^&]&name=%127[^&]&ready=%d&total=%d", namespace, name, &ready,
+               &total) != 4)
         return false;
     (void)pthread_mutex_lock(&a->lock);
     struct service *s = find(a, namespace, name);
@@ -121,7 +126,8 @@ static bool is_ready(const struct json *pod)
 {
     const struct json *status = json_find(pod, "status");
     for (const struct json *c = json_first(json_find(status, "conditions")); c; c = json_next(c)) {
-        const char *type = json_text(json_find(c, "type")), *value = json_text(json_find(c, "status"));
+        const char *type = json_text(json_find(c, "type")),
+                   *value = json_text(json_find(c, "status"));
         if (type && value && strcmp(type, "Ready") == 0)
             return strcmp(value, "True") == 0;
     }
@@ -133,7 +139,8 @@ static const char *name_of(const struct json *pod, const char *prefix)
     const struct json *meta = json_find(pod, "metadata");
     const char *name = json_text(json_find(meta, "name"));
     size_t n = strlen(prefix);
-    bool ours = name && strncmp(name, prefix, n) == 0 && name[n] == '-' && !json_find(meta, "deletionTimestamp");
+    bool ours = name && strncmp(name, prefix, n) == 0 && name[n] == '-' &&
+                !json_find(meta, "deletionTimestamp");
     return ours ? name : NULL;
 }
 
@@ -185,7 +192,8 @@ static void follow(struct app *a)
         if (failed && !failing)
             (void)fprintf(stderr, "exporter: %s\n", e.msg);
         failing = failed;
-        struct timespec t = {.tv_sec = a->cfg.follow_us / US_PER_S, .tv_nsec = a->cfg.follow_us % US_PER_S * 1000};
+        struct timespec t = {.tv_sec = a->cfg.follow_us / US_PER_S,
+                             .tv_nsec = a->cfg.follow_us % US_PER_S * 1000};
         (void)nanosleep(&t, NULL);
     }
 }
@@ -197,8 +205,9 @@ static enum err_code open_service(struct app *a, const struct service_cfg *c, st
 {
     struct service_opts o = service_opts_default();
     struct history *h = &a->history[a->n];
-    enum err_code rc = a->n < SERVICES_MAX ? history_open(c->history, h, NULL, e)
-                                           : err_set(e, ERR_LIMIT, "more than %d services", SERVICES_MAX);
+    enum err_code rc = a->n < SERVICES_MAX
+                           ? history_open(c->history, h, NULL, e)
+                           : err_set(e, ERR_LIMIT, "more than %d services", SERVICES_MAX);
     if (rc)
         return rc;
     if (!h->col[FIELD_QPS]) {
@@ -221,7 +230,8 @@ static enum err_code open_service(struct app *a, const struct service_cfg *c, st
 static enum err_code open_all(struct app *a, struct err *e)
 {
     const struct service_cfg *list = a->cfg.services.items;
-    enum err_code rc = a->cfg.services.n ? ERR_OK : err_set(e, ERR_INVAL, "no services in the configuration");
+    enum err_code rc =
+        a->cfg.services.n ? ERR_OK : err_set(e, ERR_INVAL, "no services in the configuration");
     for (size_t i = 0; i < a->cfg.services.n && !rc; i++)
         rc = open_service(a, &list[i], e);
     if (rc || !a->cfg.apiserver)

@@ -8,7 +8,8 @@
 #include "base/mem.h"
 
 enum { BUCKETS = 14, NAME_LEN = 128 };
-static const double bound_s[BUCKETS] = {0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 60, 120};
+static const double bound_s[BUCKETS] = {0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
+                                        1,     2.5,  5,     10,   25,  60,   120};
 
 struct pod {
     char name[NAME_LEN];
@@ -167,13 +168,20 @@ static void put_pod(const struct service *s, const struct pod *p, bool ready, st
 {
     char at[2 * NAME_LEN + 32];
     (void)snprintf(at, sizeof at, "namespace=\"%s\",pod=\"%s\"", s->namespace, p->name);
-    buf_fmt(out, "kube_pod_container_resource_requests{%s,container=\"main\",resource=\"cpu\",unit=\"core\"} 2\n", at);
-    buf_fmt(out, "kube_pod_container_resource_requests{%s,container=\"main\",resource=\"memory\",unit=\"byte\"} 8e9\n", at);
+    buf_fmt(out,
+            "kube_pod_container_resource_requests{%s,container=\"main\",resource=\"cpu\",unit="
+            "\"core\"} 2\n",
+            at);
+    buf_fmt(out,
+            "kube_pod_container_resource_requests{%s,container=\"main\",resource=\"memory\",unit="
+            "\"byte\"} 8e9\n",
+            at);
     if (!ready)
         return;
     buf_fmt(out, "http_requests_total{%s,code=\"200\"} %.3f\n", at, p->requests);
     for (int b = 0; b < BUCKETS; b++)
-        buf_fmt(out, "http_request_duration_seconds_bucket{%s,le=\"%g\"} %.3f\n", at, bound_s[b], p->bucket[b]);
+        buf_fmt(out, "http_request_duration_seconds_bucket{%s,le=\"%g\"} %.3f\n", at, bound_s[b],
+                p->bucket[b]);
     buf_fmt(out, "http_request_duration_seconds_bucket{%s,le=\"+Inf\"} %.3f\n", at, p->requests);
     buf_fmt(out, "DCGM_FI_DEV_GPU_UTIL{gpu=\"0\",%s,container=\"main\"} %.1f\n", at, 100 * s->use);
     buf_fmt(out, "DCGM_FI_DEV_FB_USED{gpu=\"0\",%s,container=\"main\"} 40000\n", at);
@@ -188,8 +196,8 @@ void service_page(struct service *s, int64_t wall_us, struct buf *out)
     advance(s, wall_us);
     for (int i = 0; i < s->n_pods; i++)
         put_pod(s, &s->pod[i], i < s->ready, out);
-    buf_fmt(out, "kube_deployment_status_replicas_ready{namespace=\"%s\",deployment=\"%s\"} %d\n", s->namespace,
-            s->name, s->ready);
-    buf_fmt(out, "kube_deployment_status_replicas{namespace=\"%s\",deployment=\"%s\"} %d\n", s->namespace, s->name,
-            s->n_pods);
+    buf_fmt(out, "kube_deployment_status_replicas_ready{namespace=\"%s\",deployment=\"%s\"} %d\n",
+            s->namespace, s->name, s->ready);
+    buf_fmt(out, "kube_deployment_status_replicas{namespace=\"%s\",deployment=\"%s\"} %d\n",
+            s->namespace, s->name, s->n_pods);
 }

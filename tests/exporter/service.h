@@ -1,8 +1,8 @@
-/* service.h - a service that replays a trace: load from a history, latency and use from a model, metrics per pod under the
- * names DCGM, cAdvisor, kube-state-metrics and HTTP services use.
+/* service.h - a service that replays a trace: load from a history, latency and use from a model, metrics
+ * per pod under the names DCGM, cAdvisor, kube-state-metrics and HTTP services use.
  *
- * Trace time runs `speed` times as fast as real time.  Counters still grow per real second (rate() then gives the trace's
- * own requests per second), so nothing after the exporter needs to know the speed.
+ * Trace time runs `speed` times as fast as real time.  Counters still grow per real second (rate() then
+ * gives the trace's own requests per second), so nothing after the exporter needs to know the speed.
  *   load      qps of the history at the trace's time, times `load_scale`, around again at the end
  *   capacity  ready * unit_qps; what exceeds it waits in a backlog that grows in trace time
  *   use       load over capacity, at most 1; p50 grows as 1 / (1 - use), p99 = 4 p50 + the backlog's wait

@@ -33,24 +33,27 @@ const char *test_prometheus_program(const char *name)
     return NULL;
 }
 
-/* A port nobody listens on now.  Prometheus takes no socket from outside, so it could be lost again in between; then it
- * does not start, and the test says so. */
+/* A port nobody listens on now.  Prometheus takes no socket from outside, so it could be lost again in
+ * between; then it does not start, and the test says so. */
 static uint16_t free_port(void)
 {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t n = sizeof a;
     int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (s < 0 || bind(s, (struct sockaddr *)&a, sizeof a) != 0 || getsockname(s, (struct sockaddr *)&a, &n) != 0)
+    if (s < 0 || bind(s, (struct sockaddr *)&a, sizeof a) != 0 ||
+        getsockname(s, (struct sockaddr *)&a, &n) != 0)
         fail_msg("no free port");
     (void)close(s);
     return ntohs(a.sin_port);
 }
 
-void test_prometheus_config(char *out, size_t size, const uint16_t *ports, int n, const char *interval)
+void test_prometheus_config(char *out, size_t size, const uint16_t *ports, int n,
+                            const char *interval)
 {
     int at = snprintf(out, size,
                       "global: {scrape_interval: %s, scrape_timeout: %s, evaluation_interval: 1h}\n"
-                      "scrape_configs:\n- job_name: test\n  honor_labels: true\n  static_configs:\n  - targets: [",
+                      "scrape_configs:\n- job_name: test\n  honor_labels: true\n  "
+                      "static_configs:\n  - targets: [",
                       interval, interval);
     for (int i = 0; i < n; i++)
         at += snprintf(out + at, size - (size_t)at, "%s'127.0.0.1:%u'", i ? ", " : "", ports[i]);
@@ -70,7 +73,8 @@ static void child(const struct test_prometheus *p, const char *program, const ch
     (void)snprintf(config, sizeof config, "--config.file=%s/prometheus.yml", p->dir);
     (void)snprintf(storage, sizeof storage, "--storage.tsdb.path=%s", data);
     (void)snprintf(web_file, sizeof web_file, "--web.config.file=%s/web.yml", p->dir);
-    char retention[] = "--storage.tsdb.retention.time=10y", reload[] = "--scrape.discovery-reload-interval=10ms";
+    char retention[] = "--storage.tsdb.retention.time=10y",
+         reload[] = "--scrape.discovery-reload-interval=10ms";
     char name[] = "prometheus";
     char *argv[] = {name, listen, config, storage, retention, reload, web ? web_file : NULL, NULL};
     (void)execv(program, argv);
@@ -113,12 +117,14 @@ static void wait_ready(struct test_prometheus *p)
     }
 }
 
-void test_prometheus_run(struct test_prometheus *p, const char *config, const char *web, const char *data)
+void test_prometheus_run(struct test_prometheus *p, const char *config, const char *web,
+                         const char *data)
 {
     const char *program = test_prometheus_program("prometheus");
     *p = (struct test_prometheus){.port = free_port()};
     (void)snprintf(p->dir, sizeof p->dir, "%s/prometheus-%u", test_tmp_dir(), p->port);
-    (void)snprintf(p->url, sizeof p->url, "http%s://127.0.0.1:%u", web && strstr(web, "cert_file") ? "s" : "", p->port);
+    (void)snprintf(p->url, sizeof p->url, "http%s://127.0.0.1:%u",
+                   web && strstr(web, "cert_file") ? "s" : "", p->port);
     if (mkdir(p->dir, 0700) != 0)
         fail_msg("mkdir %s: %s", p->dir, strerror(errno));
     test_write_file(test_path("%s/prometheus.yml", p->dir), config, strlen(config));
@@ -166,7 +172,8 @@ void test_prometheus_until(const struct test_prometheus *p, const char *query, c
         struct http_reply reply;
         found = get(p, path.p, &reply) && strstr(reply.body.p, text);
         if (!found && clock_mono_us() > until)
-            fail_msg("%s: no \"%s\" in 10 s: %.300s", query, text, reply.body.n ? reply.body.p : "no answer");
+            fail_msg("%s: no \"%s\" in 10 s: %.300s", query, text,
+                     reply.body.n ? reply.body.p : "no answer");
         http_reply_fini(&reply);
         if (!found)
             nap();
@@ -177,8 +184,8 @@ void test_prometheus_until(const struct test_prometheus *p, const char *query, c
 void test_prometheus_blocks(const char *openmetrics_path, const char *data)
 {
     const char *tool = test_prometheus_program("promtool");
-    const char *command = test_path("%s tsdb create-blocks-from openmetrics %s %s > %s.log 2>&1", tool,
-                                    openmetrics_path, data, openmetrics_path);
+    const char *command = test_path("%s tsdb create-blocks-from openmetrics %s %s > %s.log 2>&1",
+                                    tool, openmetrics_path, data, openmetrics_path);
     if (system(command) != 0)
         fail_msg("failed: %s", command);
 }

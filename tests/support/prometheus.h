@@ -1,12 +1,13 @@
-/* prometheus.h - a real Prometheus for a test: Debian's, on a free port, with its data in a temporary folder.
+/* prometheus.h - a real Prometheus for a test: Debian's, on a free port, with its data in a temporary
+ * folder.
  *
  *     struct test_prometheus p;
  *     test_prometheus_start(&p, exporter_port(x), "100ms");
  *     ... p.url ...
  *     test_prometheus_stop(&p);
  *
- * It looks for what to scrape 5 s after it started and cannot be told otherwise, so tests share one where they can.
- * A machine without it skips the test, except where CI is set: then it fails. */
+ * It looks for what to scrape 5 s after it started and cannot be told otherwise, so tests share one where
+ * they can. A machine without it skips the test, except where CI is set: then it fails. */
 #ifndef TESTS_SUPPORT_PROMETHEUS_H
 #define TESTS_SUPPORT_PROMETHEUS_H
 
@@ -25,9 +26,9 @@ struct test_prometheus {
 const char *test_prometheus_program(const char *name);
 /* Writes the configuration: scrapes 127.0.0.1:port of each of n exporters under job "test", labels honoured. */
 void test_prometheus_config(char *out, size_t size, const uint16_t *ports, int n, const char *interval);
-/* Starts with this configuration (YAML), waits until it is ready.  Fails the test when it does not come up. `web`: text of a
- * --web.config.file (TLS, basic auth) or NULL; the ready check is then left out (see test_prometheus_wait).
- * data: folder of blocks to serve, or NULL for an empty one of its own. */
+/* Starts with this configuration (YAML), waits until it is ready.  Fails the test when it does not come up.
+ * `web`: text of a --web.config.file (TLS, basic auth) or NULL; the ready check is then left out (see
+ * test_prometheus_wait). data: folder of blocks to serve, or NULL for an empty one of its own. */
 void test_prometheus_run(struct test_prometheus *p, const char *config, const char *web, const char *data);
 void test_prometheus_start(struct test_prometheus *p, uint16_t exporter_port, const char *interval);
 /* SIGTERM, then SIGKILL after 5 s.  Safe on a zeroed one. */
