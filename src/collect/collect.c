@@ -10,6 +10,8 @@
 #include "collect/collect_priv.h"
 #include "collect/queries_priv.h"
 
+/* Of one answer: what every pod of a large cluster needs, several times over. */
+enum { BODY_MAX = 64 << 20, SERIES_MAX = 200000, SAMPLES_MAX = 2000000 };
 static const int64_t BEHIND_US = 30 * US_PER_S; /* a scrape interval that is no skew */
 
 struct collect_opts collect_opts_default(void)
@@ -526,7 +528,9 @@ static enum err_code start_run(struct collect *c, struct run *run, struct err *e
     enum err_code rc = write_text(c, &run->job, &run->text, e);
     if (rc)
         return rc;
+    struct prom_caps caps = {.bytes = BODY_MAX, .series = SERIES_MAX, .samples = SAMPLES_MAX, .labels = 128};
     struct prom_query q = {.query = run->text.p,
+                           .caps = caps,
                            .timeout_us = c->cfg->timeout_us,
                            .deadline_us = c->cfg->timeout_us,
                            .attempts = 2,

@@ -165,7 +165,7 @@ static enum err_code start_try(struct call *c, struct err *e)
         .done = on_done,
         .ctx = c,
     };
-    prom_parser_begin(c->parser, &p->o.caps, c->q.result);
+    prom_parser_begin(c->parser, &c->q.caps, c->q.result);
     c->parse_failed = false;
     c->info.tries++;
     c->info.status = 0;
@@ -357,6 +357,7 @@ enum err_code prom_start(struct prom *p, const struct prom_query *q, prom_id *id
     c->q = *q;
     c->q.query = NULL;
     c->q.timeout_us = q->timeout_us > 0 ? q->timeout_us : p->o.timeout_us;
+    c->q.caps = q->caps.bytes ? q->caps : p->o.caps;
     c->q.attempts = q->attempts > 0 ? q->attempts : p->o.attempts;
     c->info = (struct prom_info){.date_us = -1};
     c->cancelled = false;

@@ -59,6 +59,7 @@ struct prom_query {
     int64_t timeout_us;    /* of one try; 0: the options' */
     int64_t deadline_us;   /* all tries and waits; 0: none */
     int attempts;          /* 0: the options' */
+    struct prom_caps caps; /* bytes 0: the options' */
     struct prom_result *result; /* the caller's, until done */
     /* Exactly once.  Errors: ERR_INVAL the query is wrong; ERR_LIMIT too many samples for the server or for
      * us; ERR_PARSE the answer; ERR_IO transport or status, e->sys ETIMEDOUT for a time-out on either side;

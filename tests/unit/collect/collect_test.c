@@ -616,6 +616,25 @@ TEST(rounds_do_not_allocate_once_they_have_grown)
     fx_close(&w);
 }
 
+TEST(a_long_answer_that_never_ends_fails_and_the_rest_goes_on)
+{
+    static const char *const settings[] = {"qps.query=rps", "qps.by=pod", "queue_len.query=waiting", "queue_len.by=pod",
+                                           NULL};
+    struct world w;
+    open_one(&w, settings);
+    one_value(&w, "10");
+    struct buf series = buf_init(16 << 20);
+    buf_str(&series, "{\"status\":\"success\",\"data\":{\"resultType\":\"vector\",\"result\":[");
+    for (int i = 0; i < 60000; i++)
+        buf_str(&series, "{\"metric\":{\"a\":\"b\"},\"value\":[1,\"1\"]},");
+    fx_rule(&w, "waiting", series.p);
+    fx_rounds(&w, 1);
+    assert_true(fx_health(&w, "queue_len")->n_failed == 1); /* cut off in the list */
+    assert_near((double)fx_view(&w, 0).last[FIELD_QPS], 10, 0, 0);
+    fx_close(&w);
+    buf_fini(&series);
+}
+
 TEST(a_collector_can_go_in_the_middle_of_a_round)
 {
     struct world w;
