@@ -113,7 +113,7 @@ static enum err_code tell_story(struct cli_ctx *c, struct cli_world *cw, const c
     }
     if (!rc) {
         stage(c, since_us, "writing the report");
-        rc = story_write(cw->world, r, NULL, c->seed, report_path, e);
+        rc = story_write(cw->world, r, lr, c->seed, report_path, e);
     }
     if (!rc) {
         stage(c, since_us, "done");

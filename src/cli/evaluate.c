@@ -64,16 +64,15 @@ static enum err_code check_names(const struct evaluate_cmd_opts *o, struct err *
     return rc;
 }
 
-static void format(const struct cli_ctx *c, const struct scenario *sc, const struct evaluation *ev,
+static void format(const struct cli_ctx *c, const struct world *w, const struct evaluate_result *r,
                    bool words, struct buf *text)
 {
-    evaluation_format(ev, c->format, cli_colour(c), text);
+    evaluation_format(&r->ev, c->format, cli_colour(c), text);
     if (c->format != CLI_TABLE)
         return;
-    if (sc->report_only)
-        buf_fmt(text, "%s is report-only: too short to judge a policy on.\n", sc->name);
+    evaluate_remarks(w, r, text);
     if (words)
-        cli_summary(ev, text);
+        cli_summary(&r->ev, text);
 }
 
 /* What is compared, and whether it is the past of a live target. */
@@ -116,7 +115,7 @@ static enum err_code evaluate(struct cli_ctx *c, const struct compared *x, struc
     }
     cli_progress_fini(&progress);
     if (!rc)
-        format(c, x->cw.world->scenario, &r->ev, !x->recorded || x->past.judged, text);
+        format(c, x->cw.world, r, !x->recorded || x->past.judged, text);
     evaluate_free(r);
     return rc;
 }

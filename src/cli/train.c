@@ -43,22 +43,38 @@ static const struct opt_table table = OPT_TABLE("train", struct learn_opts, rows
 struct shown {
     struct progress p;
     struct cli_ctx *c;
-    bool in_ppo;
+    char stage[32]; /* being shown */
 };
+
+static void end_stage(struct shown *s)
+{
+    if (s->stage[0] && s->p.mode == PROGRESS_TTY)
+        (void)fputs("\r\033[K", stderr); /* no trace is left of the line */
+    s->stage[0] = '\0';
+}
+
+static void show_stage(struct shown *s, const struct learn_progress *l, bool ppo)
+{
+    end_stage(s);
+    (void)snprintf(s->stage, sizeof s->stage, "%s", l->stage);
+    s->p = progress_start(stderr, progress_mode_of(stderr, s->c->verbosity), ppo ? "training" : l->stage, l->unit,
+                          (uint64_t)l->total, (uint64_t)l->done);
+    if (!ppo && s->p.mode == PROGRESS_PLAIN)
+        (void)fprintf(stderr, "%s ...\n", l->stage);
+}
 
 static void on_progress(void *ctx, const struct learn_progress *l)
 {
     struct shown *s = ctx;
     char extra[96];
-    if (strcmp(l->stage, "ppo") != 0) {
-        if (s->c->verbosity >= 0)
-            (void)fprintf(stderr, "%s ...\n", l->stage);
+    bool ppo = strcmp(l->stage, "ppo") == 0;
+    if (strcmp(s->stage, l->stage) != 0)
+        show_stage(s, l, ppo);
+    s->p.total = (uint64_t)l->total;
+    if (!ppo) {
+        progress_update(&s->p, (uint64_t)l->done, NULL);
         return;
     }
-    if (!s->in_ppo)
-        s->p = progress_start(stderr, progress_mode_of(stderr, s->c->verbosity), "training",
-                              "steps", (uint64_t)l->total, (uint64_t)l->done);
-    s->in_ppo = true;
     (void)snprintf(extra, sizeof extra, "cost %.2f $/h  misses %.2f %%  lambda %.1f  entropy %.2f",
                    l->cost_usd_h, 100 * l->violation_frac, l->lambda, l->entropy);
     if (s->c->verbosity > 0 && s->p.mode == PROGRESS_PLAIN)
@@ -211,8 +227,10 @@ static enum err_code train(struct cli_ctx *c, struct cli_world *cw, struct err *
     if (o->base == PPO_BASE_NONE || o->base == PPO_BASE_PREDICTIVE)
         o->residual = PPO_RESIDUAL_UNITS;
     enum err_code rc = learn_run(cw->world, o, c->output, on_progress, &s, report, e);
-    if (s.in_ppo)
+    if (strcmp(s.stage, "ppo") == 0)
         progress_finish(&s.p, (uint64_t)report->steps, NULL);
+    else
+        end_stage(&s);
     if (!rc && c->format == CLI_JSON)
         put_json(c, report, &cw->scenario, &text);
     else if (!rc && report->finished && c->verbosity >= 0)

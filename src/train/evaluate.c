@@ -431,7 +431,7 @@ static enum err_code take_contenders(const struct evaluate_opts *o, struct evalu
 }
 
 /* A file that does not load must not be found out after minutes of tuning. */
-static enum err_code check_learned(const struct world *w, const struct evaluate_result *r, struct err *e)
+static enum err_code check_learned(const struct world *w, struct evaluate_result *r, struct err *e)
 {
     enum err_code rc = ERR_OK;
     struct capacity_config *cfg = mem_zero(1, sizeof *cfg);
@@ -440,6 +440,7 @@ static enum err_code check_learned(const struct world *w, const struct evaluate_
         if (r->contender[i].kind != CONTENDER_LEARNED)
             continue;
         rc = contender_config(&r->contender[i], w, &l, cfg, e);
+        r->contender[i].interrupted = !rc && l.interrupted;
         learned_fini(&l);
     }
     mem_free(cfg);
@@ -581,6 +582,16 @@ enum err_code evaluate_run(const struct world *w, const struct evaluate_opts *o,
     if (!rc)
         describe(w, r);
     return rc;
+}
+
+void evaluate_remarks(const struct world *w, const struct evaluate_result *r, struct buf *lines)
+{
+    if (w->scenario->report_only)
+        buf_fmt(lines, "%s is report-only: too short to judge a policy on.\n", w->scenario->name);
+    for (int i = 0; i < r->n_shown; i++)
+        if (r->contender[i].interrupted)
+            buf_fmt(lines, "%s was interrupted while it learned: these are the figures of an unfinished policy.\n",
+                    r->contender[i].name);
 }
 
 void evaluate_free(struct evaluate_result *r)

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/thread.h"
 #include "report/evaluation.h"
@@ -31,6 +32,7 @@ struct contender {
     struct policy_use use;     /* rule: options in force */
     bool guarded;
     bool tuned;                /* rule: options come from its front */
+    bool interrupted;          /* learned: the run that wrote the file is not finished */
     struct tune_front *front;  /* rule tuned: on the training days; owned */
     struct run_result *runs;   /* [n_seeds], owned */
     struct run_result *front_runs; /* [front.n x n_seeds] on the test days, owned; NULL if not asked */
@@ -77,6 +79,8 @@ NODISCARD enum err_code evaluate_run(const struct world *w, const struct evaluat
                                      struct thread_pool *pool, evaluate_progress_fn *progress, void *ctx,
                                      struct evaluate_result **out, struct err *e);
 void evaluate_free(struct evaluate_result *r);
+/* What a reader of the figures has to know beside them, a line each. */
+void evaluate_remarks(const struct world *w, const struct evaluate_result *r, struct buf *lines);
 
 /* "hpa", "hpa+guard", "hpa:published", "hpa:gpu=0.7,down_window=55min", "oracle", "p.safetensors" -> contender, not
  * run yet.  Errors: ERR_MISSING for an unknown policy or option (names the nearest), ERR_PARSE, ERR_RANGE. */

@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -34,16 +35,47 @@ struct learn {
     float bias[CAPACITY_ACTIONS]; /* of the first policy */
     double reversals_max;         /* a day; calibrated policies keep to it */
     double calm;                  /* a day; the outlook steers by it */
+    pthread_mutex_t telling;      /* one call of the hook at a time */
+    const char *stage, *unit;     /* of the counts told */
+    int64_t done, total;
     int64_t started_us, started_steps;
     bool first_iteration;
     double seen_cost;             /* summed until the last iteration */
 };
 
-static void tell(const struct learn *l, const char *stage, int64_t done, int64_t total)
+static void tell(struct learn *l, int64_t done, int64_t total)
 {
+    (void)pthread_mutex_lock(&l->telling);
+    l->done = done > l->done ? done : l->done; /* threads may report out of order */
+    l->total = total;
     if (l->hook)
-        l->hook(l->ctx, &(struct learn_progress){.stage = stage, .done = done, .total = total, .cost_usd_h = NAN,
-                                                 .violation_frac = NAN, .lambda = NAN, .entropy = NAN, .kl = NAN});
+        l->hook(l->ctx, &(struct learn_progress){.stage = l->stage, .unit = l->unit, .done = l->done < total ? l->done : total,
+                                                 .total = total, .cost_usd_h = NAN, .violation_frac = NAN, .lambda = NAN,
+                                                 .entropy = NAN, .kl = NAN});
+    (void)pthread_mutex_unlock(&l->telling);
+}
+
+static void begin(struct learn *l, const char *stage, const char *unit, int64_t total)
+{
+    l->stage = stage;
+    l->unit = unit;
+    l->done = 0;
+    tell(l, 0, total);
+}
+
+static void tell_samples(void *arg, int64_t done, int64_t total)
+{
+    tell(arg, done, total);
+}
+
+/* One more run; its count is the hook's, so it is taken under the lock as well. */
+static void tell_run(void *arg)
+{
+    struct learn *l = arg;
+    (void)pthread_mutex_lock(&l->telling);
+    int64_t done = ++l->done, total = l->total;
+    (void)pthread_mutex_unlock(&l->telling);
+    tell(l, done, total);
 }
 
 static void warn(struct learn *l, const char *text)
@@ -83,6 +115,8 @@ static enum err_code calibrate(struct learn *l, const struct outlook *held_out, 
     t.target = l->w->scenario->service.tune_violation_max;
     t.reversals_max = l->reversals_max;
     t.start = *use;
+    t.tick = tell_run;
+    t.tick_arg = l;
     struct tune_point found, *p = NULL;
     enum err_code rc;
     if (is_outlook) {
@@ -116,6 +150,9 @@ static enum err_code limit_reversals(struct learn *l, struct err *e)
     struct tune_opts t = tune_opts_default(l->w, policy_find("hpa"));
     struct tune_front *f = mem_zero(1, sizeof *f);
     t.evals = HPA_EVALS;
+    t.tick = tell_run;
+    t.tick_arg = l;
+    begin(l, "calibration", "runs", tune_runs(&t) + outlook_calibrate_runs());
     enum err_code rc = tune_front(l->w, l->chance, 1, &t, l->pool, f, e);
     const struct tune_point *p = rc ? NULL : tune_pick(f, l->w->scenario->service.tune_violation_max);
     l->reversals_max = p ? fmin(20, fmax(1, 0.4 * p->reversals_per_day)) : 1;
@@ -140,21 +177,25 @@ static enum err_code make_outlook(struct learn *l, struct err *e)
     struct outlook_fit_opts f = outlook_fit_opts_default();
     f.samples = l->o->outlook_samples;
     f.seed = l->o->seed;
-    tell(l, "outlook", 0, 3);
+    f.at = tell_samples;
+    f.at_arg = l;
+    begin(l, "outlook", "samples", f.samples);
     enum err_code rc = outlook_fit(l->w, l->chance, (int)l->o->seeds, &f, l->pool, &l->policy.outlook, &held_out,
                                    &l->report->outlook, e);
     if (rc)
         return rc;
-    tell(l, "calibration", 1, 3);
     rc = limit_reversals(l, e);
     if (!rc)
         rc = calibrate(l, &held_out, outlook_use(l), &l->report->own, e);
     outlook_fini(&held_out);
     if (rc || l->o->policy != LEARN_AUTO)
         return rc;
-    tell(l, "comparing with mpc", 2, 3);
     struct policy_use mpc;
     policy_use_default(&mpc, policy_find("mpc"));
+    struct tune_opts runs = tune_opts_default(l->w, mpc.policy);
+    runs.evals = CALIBRATE_EVALS;
+    runs.target = l->w->scenario->service.tune_violation_max;
+    begin(l, "comparing with mpc", "runs", tune_runs(&runs));
     rc = calibrate(l, NULL, &mpc, &l->report->rule, e);
     if (!rc && rule_wins(l)) {
         l->policy.main = mpc;
@@ -170,7 +211,9 @@ static enum err_code tune_base(struct learn *l, struct err *e)
     struct tune_front *f = mem_zero(1, sizeof *f);
     struct tune_opts t = tune_opts_default(l->w, use->policy);
     t.guarded = true;
-    tell(l, "tuning the base", 0, 1);
+    t.tick = tell_run;
+    t.tick_arg = l;
+    begin(l, "tuning the base", "runs", tune_runs(&t));
     enum err_code rc = tune_front(l->w, l->chance, 1, &t, l->pool, f, e);
     const struct tune_point *p = rc ? NULL : tune_pick(f, l->w->scenario->service.tune_violation_max);
     if (p)
@@ -211,9 +254,39 @@ static enum err_code save_outlook(const struct learn *l, struct err *e)
 static enum err_code save_ppo(const struct learn *l, struct err *e)
 {
     struct learned_meta m;
+    struct st_tensor extra[2];
+    const struct learn_report *r = l->report;
+    double *rows = mem_zero((size_t)r->n_curve + 1, LEARNED_CURVE_COLUMNS * sizeof *rows);
+    int n = 0;
     meta_of(l, ppo_done(l->ppo) ? "finished" : "interrupted", &m);
-    enum err_code rc = ppo_save(l->ppo, l->path, m.meta, m.n, &m.extra, m.extra.n_bytes ? 1 : 0, e);
+    if (m.extra.n_bytes)
+        extra[n++] = m.extra;
+    for (int i = 0; i < r->n_curve; i++)
+        memcpy(rows + i * LEARNED_CURVE_COLUMNS,
+               (double[]){r->curve_steps[i], r->curve_cost_usd_h[i], r->curve_misses[i]},
+               LEARNED_CURVE_COLUMNS * sizeof *rows);
+    if (r->n_curve > 0)
+        extra[n++] = learned_curve_tensor(rows, (size_t)r->n_curve);
+    enum err_code rc = ppo_save(l->ppo, l->path, m.meta, m.n, extra, n, e);
     learned_meta_fini(&m);
+    mem_free(rows);
+    return rc;
+}
+
+/* The curve of the lives before this one. */
+static enum err_code resume_curve(struct learn *l, struct err *e)
+{
+    struct learn_report *r = l->report;
+    double *rows;
+    size_t n;
+    enum err_code rc = learned_curve_load(l->path, &rows, &n, e);
+    for (size_t i = 0; i < n && i < LEARN_CURVE_MAX; i++) {
+        r->curve_steps[i] = rows[i * LEARNED_CURVE_COLUMNS];
+        r->curve_cost_usd_h[i] = rows[i * LEARNED_CURVE_COLUMNS + 1];
+        r->curve_misses[i] = rows[i * LEARNED_CURVE_COLUMNS + 2];
+        r->n_curve = (int)i + 1;
+    }
+    mem_free(rows);
     return rc;
 }
 
@@ -241,7 +314,7 @@ static enum err_code find_interrupted(struct learn *l, struct err *e)
     learned_fini(&l->policy);
     rc = learned_load(l->path, &l->policy, e);
     l->report->resumed = !rc;
-    return rc;
+    return rc ? rc : resume_curve(l, e);
 }
 
 /* ---- ppo -------------------------------------------------------------------------------------- */
@@ -274,7 +347,7 @@ static bool on_iteration(void *ctx, const struct ppo_stats *s)
         r->curve_misses[r->n_curve++] = s->mean_cost;
     }
     if (l->hook)
-        l->hook(l->ctx, &(struct learn_progress){.stage = "ppo", .done = s->steps, .total = l->o->steps,
+        l->hook(l->ctx, &(struct learn_progress){.stage = "ppo", .unit = "steps", .done = s->steps, .total = l->o->steps,
                                                  .cost_usd_h = cost, .violation_frac = s->mean_cost,
                                                  .lambda = s->lambda, .entropy = s->entropy, .kl = s->kl});
     return !signal_stop();
@@ -404,7 +477,7 @@ static enum err_code learn_stages(struct learn *l, struct err *e)
     enum err_code rc = find_interrupted(l, e);
     if (rc)
         return rc;
-    tell(l, "forecasts", 0, 1);
+    begin(l, "forecasts", "seeds", o->seeds);
     l->chance = mem_zero((size_t)o->seeds, sizeof *l->chance);
     rc = chance_new_many(l->w, train_seed(o->seed), (int)o->seeds, l->pool, l->chance, e);
     if (!rc && needs_outlook(o) && !l->report->resumed)
@@ -438,6 +511,7 @@ enum err_code learn_run(const struct world *w, const struct learn_opts *o, const
         return rc;
     struct learn *l = mem_zero(1, sizeof *l);
     *l = (struct learn){.w = w, .o = o, .path = path, .hook = hook, .ctx = ctx, .report = report};
+    (void)pthread_mutex_init(&l->telling, NULL);
     rc = thread_pool_new(o->threads, &l->pool, e);
     if (!rc)
         rc = learn_stages(l, e);
@@ -447,6 +521,7 @@ enum err_code learn_run(const struct world *w, const struct learn_opts *o, const
     capacity_env_free(l->env);
     learned_fini(&l->policy);
     thread_pool_free(l->pool);
+    (void)pthread_mutex_destroy(&l->telling);
     mem_free(l);
     return rc;
 }

@@ -42,10 +42,12 @@ struct learn_opts {
 
 /* What stands where, for progress lines. */
 struct learn_progress {
-    const char *stage;      /* "forecasts", "outlook", "calibration", "ppo" */
-    int64_t done, total;    /* environment steps in ppo, else stages */
+    const char *stage;      /* "forecasts", "outlook", "calibration", "comparing with mpc", "tuning the base", "ppo" */
+    const char *unit;       /* of the two below: "samples", "runs", "seeds", "steps" */
+    int64_t done, total;    /* total: at most that */
     double cost_usd_h, violation_frac, lambda, entropy, kl; /* ppo; NaN else */
 };
+/* Called often and from any thread, but one call at a time. */
 typedef void learn_hook_fn(void *ctx, const struct learn_progress *p);
 
 struct learn_calibration {

@@ -160,6 +160,8 @@ static enum err_code read_all(const struct st_file *f, struct learned *l, struct
     if (!kind || strcmp(kind, kind_text) != 0)
         return err_set(e, ERR_MISSING, "not a capacity policy written by this version");
     (void)snprintf(l->scenario, sizeof l->scenario, "%s", scenario ? scenario : "");
+    const char *state = st_meta_get(f, "state");
+    l->interrupted = state && strcmp(state, "interrupted") == 0;
     if ((rc = read_use(f, "policy", &l->main, e)) || (rc = read_use(f, "base", &l->base, e)) ||
         (rc = read_hash(f, "data", &l->data_hash, e)) ||
         (rc = read_time(f, "train.from_us", &l->train_from_us, e)) ||
@@ -195,6 +197,36 @@ enum err_code learned_load(const char *path, struct learned *l, struct err *e)
     }
     if (rc)
         learned_fini(l);
+    return rc;
+}
+
+static const char curve_name[] = "learning.curve";
+
+struct st_tensor learned_curve_tensor(const double *rows, size_t n)
+{
+    struct st_tensor t = {.dtype = ST_F64, .n_dims = 1, .dim = {(int64_t)n * LEARNED_CURVE_COLUMNS}, .data = rows,
+                          .n_bytes = n * LEARNED_CURVE_COLUMNS * sizeof(double)};
+    (void)snprintf(t.name, sizeof t.name, "%s", curve_name);
+    return t;
+}
+
+enum err_code learned_curve_load(const char *path, double **rows, size_t *n, struct err *e)
+{
+    struct st_file *f;
+    *rows = NULL;
+    *n = 0;
+    enum err_code rc = st_open(path, &f, e);
+    if (rc)
+        return rc;
+    const struct st_tensor *t = st_find(f, curve_name);
+    if (t && (t->dtype != ST_F64 || t->n_dims != 1 || t->dim[0] % LEARNED_CURVE_COLUMNS))
+        rc = err_set(e, ERR_MISMATCH, "%s: tensor %s has another shape", path, curve_name);
+    if (t && !rc && t->dim[0] > 0) {
+        *n = (size_t)t->dim[0] / LEARNED_CURVE_COLUMNS;
+        *rows = mem_zero(*n, LEARNED_CURVE_COLUMNS * sizeof(double));
+        memcpy(*rows, t->data, t->n_bytes);
+    }
+    st_free(f);
     return rc;
 }
 

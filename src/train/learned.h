@@ -8,6 +8,8 @@
 #ifndef TRAIN_LEARNED_H
 #define TRAIN_LEARNED_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -23,11 +25,18 @@ struct learned {
     uint64_t data_hash;           /* of the demand trained on */
     int64_t train_from_us, train_to_us;
     char scenario[64];
+    bool interrupted;             /* the run that wrote it is not finished: the policy is not what it was to become */
 };
 
 /* Errors: ERR_IO, ERR_PARSE, ERR_MISMATCH (key, wanted, found), ERR_MISSING for a file that is no capacity policy. */
 NODISCARD enum err_code learned_load(const char *path, struct learned *out, struct err *e);
 void learned_fini(struct learned *l);
+/* What was told while a policy learned by trial: *n rows of {environment steps, cost per hour, fraction of steps over
+ * target}, freed by the caller; none in other files.  Errors: those of reading; ERR_MISMATCH for another shape. */
+enum { LEARNED_CURVE_COLUMNS = 3 };
+NODISCARD enum err_code learned_curve_load(const char *path, double **rows, size_t *n, struct err *e);
+/* As it is written; rows are borrowed. */
+struct st_tensor learned_curve_tensor(const double *rows, size_t n);
 /* Points cfg at the policies and networks.  They belong to one thread: load the file once per thread. */
 void learned_apply(struct learned *l, struct capacity_config *cfg);
 

@@ -55,6 +55,8 @@ static void run_combination(size_t shard, int worker, void *arg)
             c->rc = tune_measure(c->w, c->chance, c->n_chances, c->o, &c->use, &outlook, &p, &c->err);
         if (c->rc)
             break;
+        if (c->o->tick)
+            c->o->tick(c->o->tick_arg);
         keep(c, &p, i == 0);
         if (p.misses <= c->o->target)
             hi = middle;
@@ -73,6 +75,11 @@ static bool better(const struct combination *a, const struct combination *b, dou
     if (a_calm != b_calm)
         return a_calm;
     return a->best.cost_usd_h < b->best.cost_usd_h;
+}
+
+int64_t outlook_calibrate_runs(void)
+{
+    return (int64_t)COMBINATIONS * BISECTIONS;
 }
 
 enum err_code outlook_calibrate(const struct world *w, struct chance *const *chance, int n_chances,

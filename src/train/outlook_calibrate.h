@@ -12,6 +12,7 @@
 /* o: stretch, seeds, target, reversals_max, guarded, outlook (the fit to calibrate, required) and start, whose other options
  * stay; the error budget is off during the runs.  out: the setting found with its figures.
  * Errors: those of running; ERR_INTERRUPTED. */
+int64_t outlook_calibrate_runs(void); /* how often o's tick will be called */
 NODISCARD enum err_code outlook_calibrate(const struct world *w, struct chance *const *chance, int n_chances,
                                           const struct tune_opts *o, struct thread_pool *pool,
                                           struct tune_point *out, struct err *e);

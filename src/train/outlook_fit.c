@@ -1,6 +1,7 @@
 #include "train/outlook_fit.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -39,6 +40,8 @@ struct fit {
     int32_t first;      /* averages need a first hour */
     int32_t valid_from; /* steps [valid_from, n) choose between candidates */
     struct candidate cand[CANDIDATES];
+    int64_t total;         /* samples, the fit on all days included */
+    _Atomic int64_t *done; /* of them */
 };
 
 struct outlook_fit_opts outlook_fit_opts_default(void)
@@ -169,6 +172,13 @@ static double measure(const struct outlook *net, const struct table *t, int32_t 
     return l.terms ? l.nats / (double)l.terms : NAN;
 }
 
+static void advance(const struct fit *f, int64_t samples)
+{
+    int64_t done = atomic_fetch_add(f->done, samples) + samples;
+    if (f->o->at)
+        f->o->at(f->o->at_arg, done < f->total ? done : f->total, f->total);
+}
+
 /* Steps [first, to) must hold something to sample from. */
 static enum err_code check_rows(const struct fit *f, const struct table *t, struct candidate *c)
 {
@@ -218,8 +228,10 @@ static enum err_code fit_candidate(const struct fit *f, struct candidate *c)
         rc = outlook_new(f->o->seed, &c->net, &c->err);
     for (int64_t done = 0, round = 0; !rc && done < c->samples; round++) {
         rc = table_fill(&t, f->w, f->chance[round % f->n_chances], &c->err);
-        for (int64_t end = done + ROUND_SAMPLES; !rc && done < end && done < c->samples; done += f->o->batch)
+        for (int64_t end = done + ROUND_SAMPLES; !rc && done < end && done < c->samples; done += f->o->batch) {
             rc = train_batch(c, f, &t, &rng, &adam, done);
+            advance(f, f->o->batch);
+        }
         if (!rc)
             rc = signal_check(&c->err);
     }
@@ -254,12 +266,15 @@ static void fit_init(struct fit *f)
     f->valid_from = n - n / 5;
     static const double share[CANDIDATES] = {0.125, 0.5, 0.5, 1}, decay[CANDIDATES] = {0, 1e-2, 1, 1};
     int32_t gap = f->valid_from - day > day ? day : ahead;
-    for (int i = 0; i < CANDIDATES; i++)
+    f->total = f->o->samples;
+    for (int i = 0; i < CANDIDATES; i++) {
         f->cand[i] = (struct candidate){
             .samples = (int64_t)(share[i] * (double)f->o->samples),
             .weight_decay = decay[i],
             .to = f->valid_from - gap,
         };
+        f->total += f->cand[i].samples;
+    }
 }
 
 static enum err_code refit(struct fit *f, const struct candidate *best, struct outlook *out, struct err *e)
@@ -283,7 +298,8 @@ enum err_code outlook_fit(const struct world *w, struct chance *const *chance, i
                           const struct outlook_fit_opts *o, struct thread_pool *pool, struct outlook *out,
                           struct outlook *held_out, struct outlook_fit_report *report, struct err *e)
 {
-    struct fit f = {.w = w, .chance = chance, .n_chances = n, .o = o};
+    _Atomic int64_t done = 0;
+    struct fit f = {.w = w, .chance = chance, .n_chances = n, .o = o, .done = &done};
     enum err_code rc = ERR_OK;
     *out = *held_out = (struct outlook){0};
     if (n < 1 || o->batch < 1 || o->batch > BATCH_MAX || o->samples < o->batch)
@@ -298,6 +314,7 @@ enum err_code outlook_fit(const struct world *w, struct chance *const *chance, i
         if ((rc = f.cand[i].rc) != ERR_OK)
             *e = f.cand[i].err;
     int best = rc ? 0 : best_candidate(&f);
+    f.total += f.cand[best].samples - o->samples;
     if (!rc)
         rc = refit(&f, &f.cand[best], out, e);
     if (!rc) {

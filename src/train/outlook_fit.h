@@ -9,7 +9,6 @@
 #define TRAIN_OUTLOOK_FIT_H
 
 #include "base/err.h"
-#include "base/progress.h"
 #include "base/thread.h"
 #include "decide/outlook.h"
 #include "train/world.h"
@@ -19,6 +18,9 @@ struct outlook_fit_opts {
     int batch;
     double lr;
     uint64_t seed;
+    /* Tells how many of about `total` samples are behind it, from any thread; or NULL. */
+    void (*at)(void *arg, int64_t done, int64_t total);
+    void *at_arg;
 };
 struct outlook_fit_opts outlook_fit_opts_default(void);
 

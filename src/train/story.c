@@ -31,6 +31,11 @@ struct story {
     char pair_text[16][128];
     size_t n_pairs;
     struct buf config;
+    double *curve[LEARNED_CURVE_COLUMNS]; /* of learning by trial: [learning.n] each */
+    struct report_learning learning;
+    struct buf remarks;
+    const char *note[EVALUATE_POLICIES_MAX + 1];
+    size_t n_notes;
 };
 
 /* ---- over time -------------------------------------------------------------------------------- */
@@ -225,8 +230,51 @@ static void provenance(struct story *s, uint64_t seed)
     opt_write_effective(&scenario_table, w->scenario, NULL, &s->config);
 }
 
+/* From the run that has just been made, else from the first policy file that holds one. */
+static enum err_code take_curve(struct story *s, const struct learn_report *run, struct err *e)
+{
+    double *rows = NULL;
+    size_t n = 0;
+    enum err_code rc = ERR_OK;
+    for (int i = 0; i < s->r->n_shown && !(run && run->n_curve) && !n && !rc; i++)
+        if (s->r->contender[i].kind == CONTENDER_LEARNED)
+            rc = learned_curve_load(s->r->contender[i].path, &rows, &n, e);
+    const double *told[LEARNED_CURVE_COLUMNS] = {NULL};
+    if (run && run->n_curve) {
+        told[0] = run->curve_steps;
+        told[1] = run->curve_cost_usd_h;
+        told[2] = run->curve_misses;
+        n = (size_t)run->n_curve;
+    }
+    for (size_t k = 0; k < LEARNED_CURVE_COLUMNS && n > 1; k++) {
+        s->curve[k] = mem_zero(n, sizeof(double));
+        for (size_t i = 0; i < n; i++)
+            s->curve[k][i] = told[k] ? told[k][i] : rows[i * LEARNED_CURVE_COLUMNS + k];
+    }
+    s->learning = (struct report_learning){
+        .n = n > 1 ? n : 0, .env_steps = s->curve[0], .cost_usd_h = s->curve[1], .violation_frac = s->curve[2]};
+    mem_free(rows);
+    return rc;
+}
+
+/* The remarks as lines of their own. */
+static void take_notes(struct story *s)
+{
+    s->remarks = buf_init(1 << 16);
+    evaluate_remarks(s->w, s->r, &s->remarks);
+    for (char *line = s->remarks.p, *end; line && s->n_notes < ARRAY_LEN(s->note); line = end + 1) {
+        if (!(end = strchr(line, '\n')))
+            break;
+        *end = '\0';
+        s->note[s->n_notes++] = line;
+    }
+}
+
 static void story_fini(struct story *s)
 {
+    for (int k = 0; k < LEARNED_CURVE_COLUMNS; k++)
+        mem_free(s->curve[k]);
+    buf_fini(&s->remarks);
     for (int i = 0; i < DRAWN_MAX; i++)
         for (int k = 0; k < 3; k++)
             mem_free(s->line[i][k]);
@@ -257,10 +305,13 @@ enum err_code story_write(const struct world *w, const struct evaluate_result *r
     if (!rc && proposal)
         rc = explained_make(w, r->chance[0], proposal, r->hpa >= 0 ? &r->contender[r->hpa].use : NULL,
                             REPORT_DECISIONS_MAX, EXPLAINED_MOST, &s->explained, e);
+    if (!rc)
+        rc = take_curve(s, learning, e);
     if (rc) {
         story_fini(s);
         return err_wrap(e, "report");
     }
+    take_notes(s);
     all_fronts(s);
     draw_forecast(s);
     provenance(s, seed);
@@ -269,18 +320,13 @@ enum err_code story_write(const struct world *w, const struct evaluate_result *r
         .n = (size_t)s->n, .demand_qps = s->demand, .units_needed = s->needed, .traces = s->trace,
         .n_traces = s->n_traces, .note = "drawn: the first of the seeds",
     };
-    struct report_learning curve = {0};
-    if (learning)
-        curve = (struct report_learning){.n = (size_t)learning->n_curve, .env_steps = learning->curve_steps,
-                                         .cost_usd_h = learning->curve_cost_usd_h,
-                                         .violation_frac = learning->curve_misses};
     struct report_data d = {
         .eval = &r->ev, .zone = w->zone, .timeline = &timeline, .fronts = s->front, .n_fronts = s->n_fronts,
         .forecast = s->forecast.n ? &s->forecast : NULL,
         .decisions = s->explained.decision, .n_decisions = s->explained.n,
         .n_decisions_total = s->explained.n_total, .decisions_note = s->explained.note,
         .tree_text = s->explained.tree, .tree_fidelity_frac = s->explained.tree_fidelity,
-        .learning = curve.n > 1 ? &curve : NULL,
+        .learning = s->learning.n ? &s->learning : NULL, .notes = s->note, .n_notes = s->n_notes,
         .provenance = s->pair, .n_provenance = s->n_pairs, .config_text = s->config.p,
     };
     rc = report_html_write(&d, path, e);

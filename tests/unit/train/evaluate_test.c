@@ -102,6 +102,32 @@ TEST(days_that_are_nearly_all_gap_are_not_judged_on)
     scenario_fini(&sc);
 }
 
+TEST(remarks_tell_what_the_figures_do_not)
+{
+    struct scenario sc;
+    struct evaluate_result *r;
+    struct err e;
+    static const char *const policies[] = {"static"};
+    small_scenario(&sc);
+    struct world *w = wave_world(&sc, 1, 6);
+    assert_ok(evaluate(w, policies, 1, false, &r, &e), &e);
+    for (int k = 0; k < 4; k++) {
+        struct buf lines = buf_init(4096);
+        sc.report_only = k & 1;
+        r->contender[0].interrupted = k & 2;
+        evaluate_remarks(w, r, &lines);
+        assert_int_equal(lines.n > 0, k > 0);
+        if (k & 1)
+            assert_non_null(strstr(lines.p, "too short to judge"));
+        if (k & 2)
+            assert_non_null(strstr(lines.p, "static was interrupted while it learned"));
+        buf_fini(&lines);
+    }
+    evaluate_free(r);
+    world_free(w);
+    scenario_fini(&sc);
+}
+
 TEST(oracle_and_bound_keep_the_fewest_units_that_every_policy_must_keep)
 {
     static const char *const policies[] = {"static", "oracle"};

@@ -12,6 +12,8 @@ struct learn_fixture {
     int64_t stop_at;  /* environment steps of ppo after which Ctrl-C is pressed; 0: never */
     char stop_in[32]; /* or a stage */
     int stages, ppo_calls;
+    char stage[32];   /* told last, and what its counts came to */
+    int64_t done, total;
 };
 
 static struct learn_fixture *fixture_new(void)
@@ -35,7 +37,13 @@ static void on_progress(void *ctx, const struct learn_progress *p)
     f->stages += !ppo;
     f->ppo_calls += ppo;
     assert_true(p->done >= 0 && p->done <= p->total);
-    if ((ppo && f->stop_at && p->done >= f->stop_at) || strcmp(p->stage, f->stop_in) == 0)
+    if (!ppo && strcmp(p->stage, f->stage) == 0)
+        assert_true(p->done >= f->done);
+    (void)snprintf(f->stage, sizeof f->stage, "%s", p->stage);
+    f->done = p->done;
+    f->total = p->total;
+    bool begins = p->done == 0 && strcmp(p->stage, f->stop_in) == 0;
+    if ((ppo && f->stop_at && p->done >= f->stop_at) || begins)
         (void)raise(SIGINT);
 }
 
@@ -213,6 +221,52 @@ TEST(the_report_tells_the_curve_and_the_terms)
     }
     /* cost per step, in steps of the reference price: somewhere about one, not thousands */
     assert_true(f->report.terms.cost < -0.3 && f->report.terms.cost > -5);
+    fixture_free(f);
+}
+
+TEST(the_curve_and_the_state_of_the_run_are_in_the_file)
+{
+    struct learn_fixture *f = fixture_new();
+    struct learn_opts o = learn_small(LEARN_PPO, PPO_BASE_NONE);
+    const char *path = test_path("%s/curve.safetensors", test_tmp_dir());
+    struct err e;
+    for (int part = 1; part <= 2; part++) {
+        double *rows;
+        size_t n;
+        struct learned l;
+        f->stop_at = part == 1 ? 2 * 2048 : 0;
+        assert_learns(f, &o, "curve.safetensors");
+        assert_ok(learned_curve_load(path, &rows, &n, &e), &e);
+        assert_int_equal(n, 2 * part);
+        for (size_t i = 0; i < n; i++) {
+            assert_near(rows[3 * i], 2048 * ((double)i + 1), 0, 0);
+            assert_near(rows[3 * i + 1], f->report.curve_cost_usd_h[i], 0, 0);
+            assert_near(rows[3 * i + 2], f->report.curve_misses[i], 0, 0);
+        }
+        mem_free(rows);
+        assert_ok(learned_load(path, &l, &e), &e);
+        assert_true(l.interrupted == (part == 1));
+        learned_fini(&l);
+    }
+    o = learn_small(LEARN_OUTLOOK, PPO_BASE_NONE);
+    assert_learns(f, &o, "curve.safetensors");
+    double *rows;
+    size_t n;
+    assert_ok(learned_curve_load(path, &rows, &n, &e), &e);
+    assert_null(rows);
+    assert_int_equal(n, 0);
+    fixture_free(f);
+}
+
+TEST(every_stage_counts_up_to_what_it_said_it_would_be)
+{
+    struct learn_fixture *f = fixture_new();
+    struct learn_opts o = learn_small(LEARN_OUTLOOK, PPO_BASE_NONE);
+    o.threads = 2;
+    assert_learns(f, &o, "stages.safetensors");
+    assert_string_equal(f->stage, "calibration");
+    assert_in_range((uint64_t)f->done, 9 * (uint64_t)f->total / 10, (uint64_t)f->total); /* at most, since a search may end early */
+    assert_true(f->stages > 100);
     fixture_free(f);
 }
 

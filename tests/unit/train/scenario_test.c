@@ -181,6 +181,34 @@ TEST(rules_over_several_keys_are_checked)
     }
 }
 
+TEST(rules_over_several_keys_name_the_line_of_one_that_was_given)
+{
+    static const struct {
+        const char *text, *where, *set;
+    } cases[] = {
+        {"name: s\ngenerator:\n  kind: diurnal\nservice:\n  units_max: 4\n  units_min: 9\n", ".yaml:6: service.units_min: 9", NULL},
+        {"name: s\ngenerator:\n  kind: diurnal\nservice:\n  units_max: 0\n", ".yaml:5: service.units_", NULL}, /* the other is a default */
+        {"name: s\ngenerator:\n  kind: diurnal\nchance:\n  start_min: 5min\n  start_max: 4min\n", ".yaml:5: chance.start_min", NULL},
+        {"name: s\ngenerator:\n  kind: diurnal\nservice:\n  tune_violation_max: 0.02\n", ".yaml:5: service.tune", NULL},
+        {"name: s\ngenerator:\n  kind: diurnal\nservice:\n  slo_p99: 1h\n", ".yaml:5: chance.timeout", NULL},
+        {"name: s\ngenerator:\n  kind: diurnal\nhistory:\n  file: a.hist\n", ".yaml:3: give either", NULL},
+        {"name: s\ngenerator:\n  kind: diurnal\nchance:\n  faults:\n    - {kind: metrics-gone, from: 2h, to: 2h}\n",
+         ".yaml:6: chance.faults[0]", NULL},
+        {"name: s\n", ".yaml: give either", NULL},
+        {"name: s\ngenerator:\n  kind: diurnal\n", "--set: service.units_min: 99", "service.units_min=99"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct scenario sc;
+        struct err e;
+        char set[64], *sets[] = {set};
+        (void)snprintf(set, sizeof set, "%s", cases[i].set ? cases[i].set : "");
+        enum err_code rc = scenario_load(&sc, write_scenario(cases[i].text), sets, cases[i].set != NULL, &e);
+        if (!rc || !strstr(e.msg, cases[i].where))
+            fail_msg("case %zu: \"%s\"", i, rc ? e.msg : "");
+        scenario_fini(&sc);
+    }
+}
+
 TEST(more_incidents_than_the_simulator_holds_are_refused)
 {
     char text[4096];
