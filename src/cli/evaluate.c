@@ -13,7 +13,8 @@ struct evaluate_cmd_opts {
     int64_t seeds, tune_evals;
     bool tune, bounds;
     bool from_store;
-    char *store, *target, *since, *until;
+    struct opt_strings stores;
+    char *target, *since, *until;
 };
 static const struct opt_row rows[] = {
     OPT_STRINGS(struct evaluate_cmd_opts, policies, "policy", NULL,
@@ -30,10 +31,10 @@ static const struct opt_row rows[] = {
     OPT_BOOL(struct evaluate_cmd_opts, from_store, "from-store", "false",
              "in place of SCENARIO: the recorded past of a live target, what was really asked for "
              "as the first row"),
-    OPT_STRING(
-        struct evaluate_cmd_opts, store, "store", NULL,
-        "the file of records; else $SLUICE_STATE_DIR/sluice.db, else /var/lib/sluice/sluice.db",
-        .metavar = "PATH"),
+    OPT_STRINGS(struct evaluate_cmd_opts, stores, "store", NULL,
+                "file of records, or several: each replica has its own; else "
+                "$SLUICE_STATE_DIR/sluice.db, else /var/lib/sluice/sluice.db",
+                .metavar = "PATH"),
     OPT_STRING(struct evaluate_cmd_opts, target, "target", NULL, "which target of the store",
                .metavar = "[NAMESPACE/]NAME"),
     OPT_STRING(struct evaluate_cmd_opts, since, "since", "7d",
@@ -143,10 +144,53 @@ static void usual_policies(struct compared *x)
     add_policy(x, "mpc");
 }
 
+enum { STORES_MAX = 8 };
+
+static enum err_code open_stores(const struct evaluate_cmd_opts *o, struct store **s, size_t *n,
+                                 struct err *e)
+{
+    enum err_code rc = ERR_OK;
+    *n = 0;
+    if (o->stores.n > STORES_MAX)
+        return err_set(e, ERR_USAGE, "--store: %zu files, at most %d", o->stores.n, STORES_MAX);
+    for (size_t i = 0; i < (o->stores.n ? o->stores.n : 1) && !rc; i++) {
+        rc = cli_store_open(o->stores.n ? o->stores.items[i] : NULL, &s[i], e);
+        *n += !rc;
+    }
+    return rc;
+}
+
+/* Times count back from the newest decision of all. */
+static enum err_code read_times(const struct evaluate_cmd_opts *o, struct store **s, size_t n,
+                                struct store_query *q, struct err *e)
+{
+    enum err_code rc = ERR_OK;
+    for (size_t i = 0; i < n && !rc; i++) {
+        int64_t since = 0, until = 0;
+        rc = cli_store_time(s[i], "since", o->since, NULL, &since, e);
+        if (!rc)
+            rc = cli_store_time(s[i], "until", o->until, NULL, &until, e);
+        q->since_us = since > q->since_us ? since : q->since_us;
+        q->until_us = until > q->until_us ? until : q->until_us;
+    }
+    return rc;
+}
+
+static enum err_code check_recorded(const struct recorded *past, struct err *e)
+{
+    if (2 * past->usable >= past->n)
+        return ERR_OK;
+    return err_set(e, ERR_RANGE,
+                   "%s: only %.0f %% of the steps were recorded here; a replica records while it "
+                   "leads. Name the other replica's file too (--store, repeated), or less time",
+                   past->scenario.name, 100.0 * (double)past->usable / (double)past->n);
+}
+
 static enum err_code load_past(const struct cli_ctx *c, struct compared *x, struct err *e)
 {
     const struct evaluate_cmd_opts *o = c->opts;
-    struct store *s = NULL;
+    struct store *s[STORES_MAX];
+    size_t n;
     struct store_query q = {0};
     char *target = o->target ? mem_strdup(o->target) : NULL,
          *slash = target ? strchr(target, '/') : NULL;
@@ -154,17 +198,16 @@ static enum err_code load_past(const struct cli_ctx *c, struct compared *x, stru
         *slash = '\0';
     q.namespace_ = slash ? target : NULL;
     q.name = slash ? slash + 1 : target;
-    enum err_code rc = cli_store_open(o->store, &s, e);
+    enum err_code rc = open_stores(o, s, &n, e);
     if (!rc)
-        rc = cli_store_time(s, "since", o->since, NULL, &q.since_us, e);
+        rc = read_times(o, s, n, &q, e);
     if (!rc)
-        rc = cli_store_time(s, "until", o->until, NULL, &q.until_us, e);
-    if (!rc)
-        rc = recorded_load(s, &q, &x->past, e);
+        rc = recorded_load_all(s, n, &q, &x->past, e);
     x->recorded = !rc;
-    store_close(s);
+    while (n > 0)
+        store_close(s[--n]);
     mem_free(target);
-    return rc;
+    return rc ? rc : check_recorded(&x->past, e);
 }
 
 /* --set over what the records say of the service. */

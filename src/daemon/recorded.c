@@ -14,12 +14,22 @@ enum { IDS_MAX = 64, GAP_STEPS = 3, STEPS_MAX = 3000000 };
 /* One target may have several rows: it was made anew. */
 struct identity {
     const struct store_query *q;
-    int64_t id[IDS_MAX];
+    struct store *at; /* being looked through */
+    struct {
+        struct store *store;
+        int64_t id;
+    } row[IDS_MAX];
     int n;
     char namespace_[254], name[254];
     struct buf others; /* names, when they are not one */
     bool several;
 };
+
+static void add_row(struct identity *x, int64_t id)
+{
+    x->row[x->n].store = x->at;
+    x->row[x->n++].id = id;
+}
 
 static bool on_target(void *ctx, const struct store_target *t)
 {
@@ -37,16 +47,21 @@ static bool on_target(void *ctx, const struct store_target *t)
     if ((first || !same) && x->others.n < 300)
         buf_fmt(&x->others, "%s%s/%s", first ? "" : ", ", t->namespace_, t->name);
     if (same && x->n < IDS_MAX)
-        x->id[x->n++] = t->id;
+        add_row(x, t->id);
     return true;
 }
 
-static enum err_code find_target(struct store *s, struct identity *x, struct err *e)
+static enum err_code find_target(struct store *const *s, size_t n, struct identity *x,
+                                 struct err *e)
 {
+    enum err_code rc = ERR_OK;
     x->others = buf_init(4096);
-    enum err_code rc = store_targets(s, on_target, x, e);
+    for (size_t i = 0; i < n && !rc; i++) {
+        x->at = s[i];
+        rc = store_targets(s[i], on_target, x, e);
+    }
     if (!rc && x->n == 0)
-        rc = err_set(e, ERR_MISSING, "store %s has no target %s%s%s", store_path(s),
+        rc = err_set(e, ERR_MISSING, "store %s has no target %s%s%s", store_path(s[0]),
                      x->q->namespace_ ? x->q->namespace_ : "", x->q->namespace_ ? "/" : "",
                      x->q->name ? x->q->name : "at all");
     if (!rc && x->several)
@@ -58,6 +73,7 @@ static enum err_code find_target(struct store *s, struct identity *x, struct err
 /* ---- the service ----------------------------------------------------------------------------- */
 
 struct newest {
+    struct store *at, *store; /* being looked through; that it was found in */
     int64_t config_id, time_us;
     char policy[64];
 };
@@ -67,6 +83,7 @@ static bool on_newest(void *ctx, const struct store_decision *d, const struct st
     struct newest *n = ctx;
     (void)t;
     if (d->time_us >= n->time_us) {
+        n->store = n->at;
         n->config_id = d->config_id;
         n->time_us = d->time_us;
         (void)snprintf(n->policy, sizeof n->policy, "%s", d->policy ? d->policy : "");
@@ -118,27 +135,27 @@ static void take_spec(const struct capacity_spec *spec, struct recorded *r)
     sc->chance.noise_frac = 0;
 }
 
-static enum err_code load_service(struct store *s, const struct identity *x, struct recorded *r,
-                                  struct err *e)
+static enum err_code load_service(const struct identity *x, struct recorded *r, struct err *e)
 {
     struct newest newest = {.time_us = INT64_MIN};
     struct text text = {.b = buf_init(1 << 20)};
     struct record_rebuilt *made = NULL;
     enum err_code rc = ERR_OK;
     for (int i = 0; i < x->n && !rc; i++) {
-        struct store_query q = {.target_id = x->id[i],
+        struct store_query q = {.target_id = x->row[i].id,
                                 .role = 1 + STORE_ACTING,
                                 .newest_first = true,
                                 .limit = 1,
                                 .until_us = x->q->until_us};
-        rc = store_decisions(s, &q, on_newest, &newest, e);
+        newest.at = x->row[i].store;
+        rc = store_decisions(newest.at, &q, on_newest, &newest, e);
     }
     if (!rc && !newest.config_id)
         rc = err_set(e, ERR_MISSING,
                      "%s/%s: no decision is stored, so what is asked of the service is not known",
                      x->namespace_, x->name);
     if (!rc)
-        rc = store_config_get(s, newest.config_id, on_config, &text, e);
+        rc = store_config_get(newest.store, newest.config_id, on_config, &text, e);
     if (!rc)
         rc = record_rebuild_service(text.b.p, &made, e);
     buf_fini(&text.b);
@@ -196,13 +213,12 @@ static bool on_sample(void *ctx, const struct store_sample *s)
     return true;
 }
 
-static enum err_code read_samples(struct store *s, const struct identity *x, struct reading *rd,
-                                  struct err *e)
+static enum err_code read_samples(const struct identity *x, struct reading *rd, struct err *e)
 {
     enum err_code rc = ERR_OK;
     int64_t until = x->q->until_us ? x->q->until_us : INT64_MAX;
     for (int i = 0; i < x->n && !rc; i++)
-        rc = store_samples(s, x->id[i], x->q->since_us, until, on_sample, rd, e);
+        rc = store_samples(x->row[i].store, x->row[i].id, x->q->since_us, until, on_sample, rd, e);
     return rc;
 }
 
@@ -228,12 +244,11 @@ static int64_t bridge(struct recorded *r)
     return barred;
 }
 
-static enum err_code load_demand(struct store *s, const struct identity *x, struct recorded *r,
-                                 struct err *e)
+static enum err_code load_demand(const struct identity *x, struct recorded *r, struct err *e)
 {
     struct reading rd = {
         .r = r, .step_us = r->scenario.step_us, .first_us = INT64_MAX, .last_us = INT64_MIN};
-    enum err_code rc = read_samples(s, x, &rd, e);
+    enum err_code rc = read_samples(x, &rd, e);
     if (rc)
         return rc;
     if (rd.last_us < rd.first_us)
@@ -253,7 +268,7 @@ static enum err_code load_demand(struct store *s, const struct identity *x, stru
     for (int64_t i = 0; i < r->n; i++)
         r->qps[i] = NAN;
     rd.filling = true;
-    return read_samples(s, x, &rd, e);
+    return read_samples(x, &rd, e);
 }
 
 /* ---- what it had ----------------------------------------------------------------------------- */
@@ -303,8 +318,8 @@ static int64_t hold_sizes(struct recorded *r, const bool *known)
     return unknown;
 }
 
-static enum err_code load_sizes(struct store *s, const struct identity *x, struct recorded *r,
-                                int64_t *unknown, int64_t *above, struct err *e)
+static enum err_code load_sizes(const struct identity *x, struct recorded *r, int64_t *unknown,
+                                int64_t *above, struct err *e)
 {
     struct sizes z = {.rd = {.r = r, .step_us = r->scenario.step_us}, .last = -1};
     enum err_code rc = ERR_OK;
@@ -312,11 +327,11 @@ static enum err_code load_sizes(struct store *s, const struct identity *x, struc
     if (!z.known)
         return err_set(e, ERR_NOMEM, "%" PRId64 " steps", r->n);
     for (int i = 0; i < x->n && !rc; i++) {
-        struct store_query q = {.target_id = x->id[i],
+        struct store_query q = {.target_id = x->row[i].id,
                                 .role = 1 + STORE_ACTING,
                                 .since_us = r->start_us,
                                 .until_us = x->q->until_us};
-        rc = store_decisions(s, &q, on_size, &z, e);
+        rc = store_decisions(x->row[i].store, &q, on_size, &z, e);
     }
     *unknown = rc ? 0 : hold_sizes(r, z.known);
     *above = z.above;
@@ -337,6 +352,8 @@ static void take_notes(struct recorded *r, int64_t gaps, int64_t unknown, int64_
 {
     double days = (double)(r->n * r->scenario.step_us) / (double)US_PER_DAY;
     for (int64_t i = 0; i < r->n; i++)
+        r->usable += !r->barred[i];
+    for (int64_t i = 0; i < r->n; i++)
         if (!r->barred[i])
             r->cost_usd += r->units[i] * r->scenario.service.price_usd_h *
                            (double)r->scenario.step_us / (double)US_PER_H;
@@ -348,7 +365,7 @@ static void take_notes(struct recorded *r, int64_t gaps, int64_t unknown, int64_
     if (days < 1)
         buf_fmt(&r->notes, "%.1f h of records: too little to judge anything on (a day at least)\n",
                 24 * days);
-    if (!r->judged)
+    else if (!r->judged)
         buf_fmt(&r->notes,
                 "%.1f days of records: rules are not tuned, and no verdict is given (three days)\n",
                 days);
@@ -363,19 +380,25 @@ static void take_notes(struct recorded *r, int64_t gaps, int64_t unknown, int64_
 enum err_code recorded_load(struct store *s, const struct store_query *q, struct recorded *r,
                             struct err *e)
 {
+    return recorded_load_all(&s, 1, q, r, e);
+}
+
+enum err_code recorded_load_all(struct store *const *s, size_t n, const struct store_query *q,
+                                struct recorded *r, struct err *e)
+{
     struct identity x = {.q = q};
     int64_t unknown = 0, above = 0, gaps = 0;
     memset(r, 0, sizeof *r);
     scenario_init(&r->scenario);
     r->notes = buf_init(1 << 14);
-    enum err_code rc = find_target(s, &x, e);
+    enum err_code rc = find_target(s, n, &x, e);
     if (!rc)
-        rc = load_service(s, &x, r, e);
+        rc = load_service(&x, r, e);
     if (!rc)
-        rc = load_demand(s, &x, r, e);
+        rc = load_demand(&x, r, e);
     if (!rc) {
         gaps = bridge(r);
-        rc = load_sizes(s, &x, r, &unknown, &above, e);
+        rc = load_sizes(&x, r, &unknown, &above, e);
     }
     if (!rc && r->n * r->scenario.step_us < US_PER_H)
         rc = err_set(e, ERR_RANGE, "%s/%s: %.0f min of samples; an hour is the least", x.namespace_,

@@ -29,6 +29,7 @@ struct recorded {
     char policy[256]; /* that acted last: a name, or the file of a learned one */
     /* What was measured over the steps that were: */
     int64_t steps, misses;
+    int64_t usable; /* steps with both a measurement and a size */
     double cost_usd;
     struct buf notes; /* what to know about this past, a line each */
     bool judged;      /* enough for tuning and verdicts: three days; else report only */
@@ -39,6 +40,10 @@ struct recorded {
  * decision), ERR_RANGE (less than an hour). */
 NODISCARD enum err_code recorded_load(struct store *s, const struct store_query *q,
                                       struct recorded *out, struct err *e);
+/* From the stores of several replicas: each records only while it leads. */
+NODISCARD enum err_code recorded_load_all(struct store *const *s, size_t n,
+                                          const struct store_query *q, struct recorded *out,
+                                          struct err *e);
 void recorded_fini(struct recorded *r); /* safe on a zeroed one */
 
 #endif

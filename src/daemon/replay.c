@@ -264,7 +264,7 @@ static void make_again(struct replay *r, const struct store_decision *d,
     const char *by;
     bool same = why.n == 0, ours = record_rebuilt_fit(c->made, &by) == RECORD_SAME_BUILD;
     if (!ours)
-        buf_fmt(&why, "%sdecided by %s", same ? "" : "; ", by);
+        buf_fmt(&why, "%s%s", same ? "" : "; by ", by);
     tell(r, d, t,
          same   ? ours ? REPLAY_SAME : REPLAY_OTHER_BUILD_SAME
          : ours ? REPLAY_DIFFERENT

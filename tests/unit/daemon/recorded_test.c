@@ -66,6 +66,7 @@ TEST(samples_become_demand_and_what_was_asked_for_becomes_sizes)
     assert_int_equal(r.steps, N);
     assert_false(r.judged);
     assert_non_null(strstr(r.notes.p, "too little to judge"));
+    assert_null(strstr(r.notes.p, "not tuned"));
     recorded_fini(&r);
     struct store_query late = {.since_us = f->now_us - 299 * FIX_STEP_US};
     r = loaded(f, &late);
@@ -200,6 +201,31 @@ TEST(of_several_targets_one_must_be_named_and_a_target_made_anew_is_one)
     q.since_us = f->now_us - 20 * FIX_STEP_US;
     assert_err(recorded_load(f->store, &q, &r, &e), ERR_RANGE, &e, "an hour is the least");
     fix_free(f);
+}
+
+TEST(replicas_that_led_in_turn_make_one_past)
+{
+    struct fix *a = fix_new("replica-a.db", "hpa"), *b = fix_new("replica-b.db", "mpc");
+    struct recorded r;
+    struct err e;
+    const struct store_query all = {0};
+    live(a, 200);
+    b->now_us = a->now_us;
+    live(b, 200);
+    a->now_us = b->now_us;
+    live(a, 50);
+    r = loaded(a, &all);
+    assert_int_equal(r.n, 450);
+    assert_int_equal(r.usable, 250);
+    recorded_fini(&r);
+    struct store *const both[] = {b->store, a->store};
+    assert_ok(recorded_load_all(both, 2, &all, &r, &e), &e);
+    assert_int_equal(r.n, 450);
+    assert_int_equal(r.usable, 450);
+    assert_string_equal(r.policy, "hpa"); /* that acted last */
+    recorded_fini(&r);
+    fix_free(a);
+    fix_free(b);
 }
 
 TEST(what_was_recorded_is_compared_with_policies_over_the_same_demand)
