@@ -142,6 +142,7 @@ struct call {
     const char *method, *path, *target, *body, *content_type, *accept, *token;
     size_t n_body;
     bool inside; /* past authentication, admission and faults */
+    int did;     /* status of the work, before a fault changed the answer; 0: not begun */
 
     const struct token *who;
     const char *user;

@@ -181,6 +181,7 @@ struct apiserver_record {
     char group[64], resource[64], subresource[24], namespace[64], name[128];
     char user[96];
     int status;        /* 0: no answer was given */
+    int did;           /* status of the work itself, whatever a fault made of the answer; 0: it was not begun */
     bool write;        /* changes objects (a self-review or a dry run is none) */
     bool leader_lease; /* of a Lease */
     char *path, *body; /* as sent; body "" when there was none, at most 64 KiB kept */

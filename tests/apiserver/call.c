@@ -275,6 +275,7 @@ void api_call_run(struct call *c)
         run_resource(c);
     else
         api_discovery_run(c);
+    c->did = c->out->status;
     if (!c->inside)
         api_fault_after(c);
 }

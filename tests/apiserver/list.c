@@ -290,7 +290,8 @@ static void add_items(struct call *c, struct page *p, struct buf *items, bool pa
                       struct buf *token, size_t *left)
 {
     char prefix[160];
-    size_t n_prefix = (size_t)snprintf(prefix, sizeof prefix, *c->ns ? "%s/" : "", c->ns);
+    size_t n_prefix =
+        (size_t)snprintf(prefix, sizeof prefix, "%s%s", c->ns, *c->ns ? "/" : "");
     bool custom = c->shelf->kind->flags & KIND_CUSTOM;
     size_t i = *p->start ? lower(p, p->start) : lower(p, prefix), n = 0;
     if (*p->start && i < p->n && strcmp(p->v[i]->key, p->start) == 0)

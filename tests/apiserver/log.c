@@ -41,6 +41,7 @@ void api_log_add(struct call *c)
     struct apiserver_record *r = &slot->r;
     *r = (struct apiserver_record){.mono_us = clock_mono_us(),
                                    .server_us = api_now_us(a),
+                                   .did = c->did,
                                    .status = c->out->cut ? 0 : c->out->status};
     COPY(r->verb, c->verb);
     COPY(r->group, c->group);
