@@ -81,6 +81,22 @@ static void ask_past(struct daemon *d, struct live *l)
     l->asked_history = past_ask(d->past, &q);
 }
 
+/* The target's own queries in place of the configured ones, whenever its profile was merged anew. */
+static void set_queries(struct daemon *d, struct live *l)
+{
+    struct err e;
+    if (l->queried_of == l->merged_of)
+        return;
+    l->queried_of = l->merged_of;
+    for (int f = 0; f < FIELD_COUNT; f++) {
+        if (!collect_query(d->sources.collect, l->slot, (enum field)f, l->profile.query[f], &e) ||
+            !l->profile.query[f])
+            continue;
+        profile_fault(&l->faults, "query of %s: %s", field_get((enum field)f)->name, e.msg);
+        l->hold = LIVE_HOLD_INVALID;
+    }
+}
+
 static void follow(struct daemon *d)
 {
     char why[256];
@@ -94,6 +110,7 @@ static void follow(struct daemon *d)
     for (size_t i = 0; i < roster_count(d->roster); i++) {
         struct live *l = roster_at(d->roster, i);
         cluster_scale_follow(d->cluster, &l->target.id, &l->scale, d->mono_us);
+        set_queries(d, l);
         ask_past(d, l);
     }
     daemon_adopt(d);

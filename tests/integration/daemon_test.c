@@ -108,3 +108,34 @@ TEST(a_frozen_replica_acts_on_nothing_and_stays_frozen_over_a_restart)
     assert_int_equal(live_world_units(&w, "chat"), 2);
     live_world_stop(&w);
 }
+
+TEST(a_target_s_own_query_takes_the_place_of_the_configured_one)
+{
+    struct live_world w;
+    live_world_start(&w, "single", "policy: rules\n", NULL);
+    live_world_target(&w, "chat", 2, 20, "  queries: {qps: 'm_queue_len'}\n"); /* a load that does not exist by that name */
+    live_world_up(&w, 0);
+    rounds(&w, "chat", 100, 8);
+    char *fresh = apiserver_field(w.api, "/apis/sluice.dev/v1alpha1/namespaces/shop/capacitytargets/chat",
+                                  "status.conditions");
+    assert_non_null(fresh);
+    assert_null(strstr(fresh, "\"Invalid\""));
+    mem_free(fresh);
+    live_world_stop(&w);
+}
+
+TEST(a_query_that_cannot_be_used_makes_its_target_inactive_and_says_so)
+{
+    struct live_world w;
+    live_world_start(&w, "single", "policy: rules\n", NULL);
+    live_world_target(&w, "chat", 2, 20, "  queries: {qps: 'sum(x{y=\"{nonsense}\"})'}\n");
+    live_world_up(&w, 0);
+    rounds(&w, "chat", 1500, 20);
+    assert_int_equal(live_world_units(&w, "chat"), 2);
+    char *why = apiserver_field(w.api, "/apis/sluice.dev/v1alpha1/namespaces/shop/capacitytargets/chat",
+                                "status.conditions");
+    assert_non_null(why);
+    assert_non_null(strstr(why, "nonsense"));
+    mem_free(why);
+    live_world_stop(&w);
+}
