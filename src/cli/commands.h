@@ -13,7 +13,7 @@
 #include "train/world.h"
 
 extern const struct cli_cmd cmd_demo, cmd_import, cmd_inspect, cmd_forecast, cmd_calibrate,
-    cmd_simulate, cmd_tune, cmd_train, cmd_evaluate, cmd_explain, cmd_report, cmd_config, cmd_run,
+    cmd_simulate, cmd_tune, cmd_train, cmd_evaluate, cmd_explain, cmd_report, cmd_promote, cmd_config, cmd_run,
     cmd_decisions, cmd_freeze, cmd_unfreeze, cmd_release, cmd_override, cmd_doctor, cmd_metrics, cmd_gpus;
 
 enum { CLI_TEXT_MAX = 64 << 20 }; /* bytes of one command's output */
