@@ -404,6 +404,9 @@ struct apiserver {
     struct fault *faults;
     int n_faults;
     int64_t stall_until_us;
+    int64_t drain_at_us;              /* watches end cleanly; 0: not draining */
+    bool storage_away;
+    int64_t away_read_us, away_write_us;
     struct watch *watches;
     struct log_record *log;
     size_t n_log, size_log;

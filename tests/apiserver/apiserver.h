@@ -49,7 +49,8 @@ struct apiserver_opts {
 
     int64_t crd_delay_us; /* until a new CRD is served (real time); default 0, a real one 2 s */
     int64_t bookmark_us;  /* between bookmarks (real time); default 60 s */
-    size_t history; /* events remembered per resource, older are compacted; default 200,000 */
+    size_t history; /* events remembered per resource, older are compacted; default 50,000 */
+    bool managed_fields; /* filled pods carry them, as real ones do: 1.1 KB more each */
     bool no_gzip;
     bool metrics_api; /* serves metrics.k8s.io: put PodMetrics and NodeMetrics objects */
 };
@@ -66,6 +67,9 @@ void apiserver_free(struct apiserver *a); /* NULL is fine */
  * versions are expired). */
 void apiserver_down(struct apiserver *a);
 NODISCARD enum err_code apiserver_up(struct apiserver *a, bool lose_history, struct err *e);
+/* As a real one stops: new connections are refused at once, open watches end cleanly after so long
+ * (60 s).  Call apiserver_down afterwards. */
+void apiserver_drain(struct apiserver *a, int64_t watches_us);
 
 uint16_t apiserver_port(const struct apiserver *a);
 const char *apiserver_url(const struct apiserver *a); /* http://127.0.0.1:PORT, borrowed */
@@ -168,6 +172,9 @@ void apiserver_clear(struct apiserver *a, int id);                         /* 0:
 int apiserver_hits(struct apiserver *a, int id);
 /* Nothing is answered for so long (real time), watches included; requests wait. */
 void apiserver_stall(struct apiserver *a, int64_t us);
+/* As when etcd is away: lists of version 0, watches and health are answered; other reads are 504
+ * after read_us (a real one 60 s), writes after write_us (34 s).  Negative: it is back. */
+void apiserver_storage_away(struct apiserver *a, int64_t read_us, int64_t write_us);
 /* Versions before now are forgotten: watches from there and `continue` tokens get 410. */
 void apiserver_compact(struct apiserver *a);
 void apiserver_cut_watches(struct apiserver *a); /* closes each open watch now */

@@ -189,7 +189,7 @@ TEST(the_account_of_the_stage_suffices_to_override)
     }
     live_world_start(&w, "single", "policy: rules\n", NULL);
     apiserver_token(w.api, "pod", "system:serviceaccount:sluice:sluice", rules, n);
-    assert_ok(apiserver_kubeconfig(w.api, w.kubeconfig, "pod", &e), &e);
+    assert_ok(apiserver_kubeconfig(w.api, w.seat[0].kubeconfig, "pod", &e), &e);
     live_world_target(&w, "chat", 4, 20, "");
     live_world_up(&w, 0);
     rounds(&w, 200, 6);

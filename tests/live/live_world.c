@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "net/http.h"
 #include "tests/support/test.h"
 
 enum { UNIT_QPS = 80, SETTLE_TURNS = 3, RETRY_US = 2000, PAUSE_NS = 100000 };
@@ -28,7 +29,16 @@ static bool leads(void *ctx, const char *replica)
 {
     const struct live_seat *s = ctx;
     (void)replica;
-    return s->world->leader == s->i;
+    return s->world->leader == s->i || s->world->leader == LIVE_BOTH;
+}
+
+/* Each replica has an account of its own, so that the record tells who asked. */
+static void login(struct live_world *w, const struct live_seat *s)
+{
+    static const struct apiserver_rule all[] = {{"*", "*", "*", NULL}};
+    struct err e;
+    apiserver_token(w->api, s->user, s->user, all, ARRAY_LEN(all));
+    assert_ok(apiserver_kubeconfig(w->api, s->kubeconfig, s->user, &e), &e);
 }
 
 static void write_config(struct live_world *w, int i, const char *stage, const char *extra)
@@ -38,6 +48,9 @@ static void write_config(struct live_world *w, int i, const char *stage, const c
     *s = (struct live_seat){.world = w, .i = i, .outside = {.wall_us = wall, .mono_us = mono, .leads = leads,
                                                                     .retry_us = RETRY_US}};
     s->outside.ctx = s;
+    (void)snprintf(s->user, sizeof s->user, "r%d", i);
+    (void)snprintf(s->kubeconfig, sizeof s->kubeconfig, "%s/kubeconfig-%d", test_tmp_dir(), i);
+    login(w, s);
     (void)snprintf(s->dir, sizeof s->dir, "%s/replica-%d", test_tmp_dir(), i);
     (void)snprintf(s->config, sizeof s->config, "%s/replica-%d.yaml", test_tmp_dir(), i);
     fake_prometheus_queries(queries, sizeof queries);
@@ -45,7 +58,7 @@ static void write_config(struct live_world *w, int i, const char *stage, const c
                      "stage: %s\nstate_dir: %s\nkube: {kubeconfig: %s}\n"
                      "prometheus: {url: '%s', collect: 5s}\nhistory: 0s\n"
                      "serve: {port: 0}\n%s%s\n",
-                     stage, s->dir, w->kubeconfig, fake_prometheus_url(w->prom), queries, extra);
+                     stage, s->dir, s->kubeconfig, fake_prometheus_url(w->prom), queries, extra);
     assert_true(n > 0 && (size_t)n < sizeof text);
     test_write_file(s->config, text, (size_t)n);
 }
@@ -70,19 +83,15 @@ void live_world_start(struct live_world *w, const char *stage, const char *extra
                                 "  conditions: [{type: Ready, status: 'True'}]\n");
     w->prom = fake_prometheus_start();
     fake_prometheus_clock(w->prom, w->now_us);
-    (void)snprintf(w->kubeconfig, sizeof w->kubeconfig, "%s/kubeconfig", test_tmp_dir());
-    assert_ok(apiserver_kubeconfig(w->api, w->kubeconfig, NULL, &e), &e);
     for (int i = 0; i < LIVE_REPLICAS; i++)
         write_config(w, i, stage, extra);
 }
 
 void live_world_up(struct live_world *w, int replica)
 {
-    char name[16];
+    const struct live_seat *s = &w->seat[replica];
     struct err e = {0};
-    (void)snprintf(name, sizeof name, "r%d", replica);
-    struct daemon_opts o = {.config_path = w->seat[replica].config, .replica = name, .seed = 1,
-                            .outside = &w->seat[replica].outside};
+    struct daemon_opts o = {.config_path = s->config, .replica = s->user, .seed = 1, .outside = &s->outside};
     assert_ok(daemon_new(&o, &w->daemon[replica], &e), &e);
 }
 
@@ -161,15 +170,20 @@ static void give_way(void)
     (void)nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
 }
 
+static void turn_all(struct live_world *w)
+{
+    for (int i = 0; i < LIVE_REPLICAS; i++)
+        if (w->daemon[i])
+            daemon_turn(w->daemon[i], 0);
+}
+
 void live_world_turn(struct live_world *w)
 {
     int64_t until_us = clock_mono_us() + ROUND_US;
     int settled = 0;
     fake_prometheus_clock(w->prom, w->now_us);
     do {
-        for (int i = 0; i < LIVE_REPLICAS; i++)
-            if (w->daemon[i])
-                daemon_turn(w->daemon[i], 0);
+        turn_all(w);
         settled = quiet(w) ? settled + 1 : 0;
         if (settled == 1)
             apiserver_settle(w->api);
@@ -184,4 +198,38 @@ void live_world_round(struct live_world *w)
         w->now_us += LIVE_STEP_US / 3;
         live_world_turn(w);
     }
+}
+
+void live_world_begin_round(struct live_world *w, int n)
+{
+    for (int i = 0; i < 2; i++) {
+        w->now_us += LIVE_STEP_US / 3;
+        live_world_turn(w);
+    }
+    w->now_us += LIVE_STEP_US / 3;
+    fake_prometheus_clock(w->prom, w->now_us);
+    for (int i = 0; i < n; i++) {
+        turn_all(w);
+        give_way();
+    }
+}
+
+int live_world_post(struct live_world *w, int replica, const char *path, const char *body)
+{
+    struct http_client *client;
+    struct http_server *server;
+    struct http_reply reply;
+    struct err e;
+    char url[64], token_file[300];
+    (void)snprintf(url, sizeof url, "http://127.0.0.1:%u", daemon_port(w->daemon[replica]));
+    (void)snprintf(token_file, sizeof token_file, "%s/token", w->seat[replica].dir);
+    struct http_server_opts where = {.url = url, .token_file = token_file};
+    struct http_request q = {.method = HTTP_POST, .path = path, .body = body, .n_body = strlen(body)};
+    assert_ok(http_client_new(&client, &e), &e);
+    assert_ok(http_server_new(&where, &server, &e), &e);
+    int status = http_do(client, server, &q, &reply, &e) ? 0 : reply.status;
+    http_reply_fini(&reply);
+    http_server_free(server);
+    http_client_free(client);
+    return status;
 }

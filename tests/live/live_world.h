@@ -14,7 +14,7 @@
 #include "tests/apiserver/apiserver.h"
 #include "tests/live/fake_prometheus.h"
 
-enum { LIVE_REPLICAS = 2 };
+enum { LIVE_REPLICAS = 2, LIVE_NOBODY = -1, LIVE_BOTH = LIVE_REPLICAS };
 #define LIVE_STEP_US INT64_C(15000000)
 
 struct live_world {
@@ -22,15 +22,15 @@ struct live_world {
     struct fake_prometheus *prom;
     int64_t now_us;                       /* wall clock and monotonic clock of both replicas */
     int64_t skew_us[LIVE_REPLICAS];       /* added to one replica's wall clock */
-    int leader;                           /* replica that leads; -1: none */
+    int leader;                           /* replica that leads; or LIVE_NOBODY, or LIVE_BOTH: each believes it does */
     struct daemon *daemon[LIVE_REPLICAS]; /* NULL: down */
     struct live_seat {
         struct live_world *world;
         int i;
         struct daemon_outside outside;
-        char dir[256], config[300];
+        char user[8]; /* as the API server knows it: "r0" */
+        char dir[256], config[300], kubeconfig[300];
     } seat[LIVE_REPLICAS];
-    char kubeconfig[300];
 };
 
 /* extra: more of the configuration, YAML lines; may be "".  Starts no replica yet. */
@@ -48,5 +48,9 @@ int live_world_units(struct live_world *w, const char *name); /* spec.replicas n
 /* One decision period: moves the clock, then turns all replicas until they are quiet (or for at most two real seconds). */
 void live_world_round(struct live_world *w);
 void live_world_turn(struct live_world *w); /* without moving the clock */
+/* The same period up to the instant of its decision, and n turns from there: requests are left under way. */
+void live_world_begin_round(struct live_world *w, int n);
+/* POST to an endpoint of one replica, with its token; the HTTP status, 0 without an answer. */
+int live_world_post(struct live_world *w, int replica, const char *path, const char *body);
 
 #endif
