@@ -1,5 +1,5 @@
-/* decisions.c - `sluice decisions list|show|replay`: what was decided, why, and whether it would be
- * decided again. */
+/* decisions.c - `sluice decisions list|show|replay|notes`: what was decided, why, and whether it
+ * would be decided again. */
 #include <stdio.h>
 #include <string.h>
 
@@ -160,25 +160,26 @@ static enum err_code read_query(struct decisions *d, struct err *e)
     return ERR_OK;
 }
 
-enum action { LIST, SHOW, REPLAY, ACTIONS };
+enum action { LIST, SHOW, REPLAY, NOTES, ACTIONS };
 
 /* The words after `decisions`. */
 static enum err_code read_args(struct decisions *d, enum action *action, struct err *e)
 {
     static const char *const name[ACTIONS] = {
-        [LIST] = "list", [SHOW] = "show", [REPLAY] = "replay"};
+        [LIST] = "list", [SHOW] = "show", [REPLAY] = "replay", [NOTES] = "notes"};
     const char *id = d->c->n_args > 1 ? d->c->args[1] : NULL;
     int a = 0;
     while (a < ACTIONS && strcmp(d->c->args[0], name[a]) != 0)
         a++;
     if (a == ACTIONS)
-        return err_set(e, ERR_USAGE, "decisions %.60s: there are list, show ID and replay",
+        return err_set(e, ERR_USAGE, "decisions %.60s: there are list, show ID, replay and notes",
                        d->c->args[0]);
     *action = (enum action)a;
-    if (id && (*action == LIST || !num_i64(id, strlen(id), &d->id) || d->id < 1))
+    const bool alone = *action == LIST || *action == NOTES;
+    if (id && (alone || !num_i64(id, strlen(id), &d->id) || d->id < 1))
         return err_set(e, ERR_USAGE, "decisions %s %.60s: %s", name[a], id,
-                       *action == LIST ? "takes no more words; options say which"
-                                       : "expected the number of a decision");
+                       alone ? "takes no more words; options say which"
+                             : "expected the number of a decision");
     if (*action == SHOW && !id)
         return err_set(e, ERR_USAGE,
                        "decisions show: which one? `sluice decisions list` has the numbers");
@@ -196,6 +197,8 @@ static enum err_code answer(struct decisions *d, enum action action, struct buf 
         return decisions_list(d, text, e);
     case SHOW:
         return decisions_show(d, text, e);
+    case NOTES:
+        return decisions_notes(d, text, e);
     default:
         return decisions_replay(d, text, verdict, e);
     }
@@ -233,14 +236,15 @@ static enum err_code run(struct cli_ctx *c, struct err *e)
 const struct cli_cmd cmd_decisions = {
     .name = "decisions",
     .summary = "what was decided live, why, and whether the same inputs give the same bits again",
-    .args = "list|show|replay [ID]",
+    .args = "list|show|replay|notes [ID]",
     .min_args = 1,
     .max_args = 2,
     .help = "  list             newest first\n"
             "  show ID          one with its reasons: factors, guard, what the rules would have "
             "done, what came of it\n"
             "  replay ID        makes it again from its record and compares every bit; also "
-            "--since, --target, --all\n\n"
+            "--since, --target, --all\n"
+            "  notes            who froze, overrode, reloaded or led, and when\n\n"
             "replay fails when anything differs, or could not be made again (another build, a "
             "policy file gone).\n",
     .opts = &table,

@@ -1,4 +1,4 @@
-/* decisions_priv.h - `sluice decisions`: its options, and its three actions. */
+/* decisions_priv.h - `sluice decisions`: its options, and its actions. */
 #ifndef CLI_DECISIONS_PRIV_H
 #define CLI_DECISIONS_PRIV_H
 
@@ -26,6 +26,7 @@ struct decisions {
 
 NODISCARD enum err_code decisions_list(struct decisions *d, struct buf *text, struct err *e);
 NODISCARD enum err_code decisions_show(struct decisions *d, struct buf *text, struct err *e);
+NODISCARD enum err_code decisions_notes(struct decisions *d, struct buf *text, struct err *e);
 /* *verdict: ERR_OK, or what to fail with once the text is out. */
 NODISCARD enum err_code decisions_replay(struct decisions *d, struct buf *text, struct err *verdict,
                                          struct err *e);

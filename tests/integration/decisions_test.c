@@ -78,6 +78,15 @@ static void some_records(void)
         x.time_us = f->now_us;
         memcpy(x.value, f->view.value, sizeof x.value);
         assert_ok(store_put_sample(f->store, &x, &e), &e);
+        if (i == 30) {
+            struct store_note n = {.time_us = f->now_us,
+                                   .kind = STORE_NOTE_OVERRIDE,
+                                   .target_id = f->target_id,
+                                   .author = "ann",
+                                   .text = "sale",
+                                   .until_us = f->now_us + 3600000000};
+            assert_ok(store_put_note(f->store, &n, &e), &e);
+        }
         if (f->plan.changed)
             assert_ok(
                 store_set_action(f->store, f->id, STORE_DONE, f->now_us + 700000, "scaled", &e),
@@ -200,6 +209,20 @@ TEST(the_recorded_past_is_compared_with_policies_and_said_to_be_short)
     expect(2, "step is that of the records", "evaluate --from-store --set step=30s -q");
 }
 
+TEST(notes_tell_who_did_what)
+{
+    some_records();
+    struct json_doc *doc = json_of("decisions notes --format json");
+    const struct json *n = json_first(json_root(doc));
+    assert_int_equal(json_count(json_root(doc)), 1);
+    assert_string_equal(json_text(json_find(n, "kind")), "override");
+    assert_string_equal(json_text(json_find(n, "author")), "ann");
+    assert_string_equal(json_text(json_find(n, "target")), "shop/search");
+    assert_string_equal(json_text(json_find(n, "until")), "2024-03-04T01:07:45Z");
+    json_free(doc);
+    expect(0, "no notes of this time", "decisions notes --since 1h");
+}
+
 TEST(a_store_is_inspected)
 {
     some_records();
@@ -218,7 +241,8 @@ TEST(what_is_asked_wrongly_is_answered_with_what_to_do)
     } cases[] = {
         {2, "decisions", "decisions"},
         {2, "decisions list extra", "takes no more words"},
-        {2, "decisions shew 1", "there are list, show ID and replay"},
+        {2, "decisions shew 1", "there are list, show ID, replay and notes"},
+        {2, "decisions notes extra", "takes no more words"},
         {2, "decisions show", "which one?"},
         {2, "decisions show one", "expected the number of a decision"},
         {2, "decisions show -- -1", "expected the number of a decision"},
