@@ -1,8 +1,9 @@
-/* kube_bench.c - the informer against the test API server (a process of its own: build/<CONFIG>/apiserver).
+/* kube_bench.c - the informer against the test API server (a process of its own:
+ * build/<CONFIG>/apiserver).
  *
- *   informer_sync_s_100k_pods   5,000 nodes and 100,000 pods from an empty cache to synced, gzip as the server likes
- *   informer_rss_mb_100k_pods   resident memory of this process then
- *   kube_pods_per_s             no network: cut out of a stream, parsed, projected (a pod of 3 kB) */
+ *   informer_sync_s_100k_pods   5,000 nodes and 100,000 pods from an empty cache to synced, gzip as
+ * the server likes informer_rss_mb_100k_pods   resident memory of this process then kube_pods_per_s
+ * no network: cut out of a stream, parsed, projected (a pod of 3 kB) */
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -26,7 +27,7 @@ static void stop(const char *what, const struct err *e)
     exit(1);
 }
 
-/* ---- the server ---------------------------------------------------------------------------------------- */
+/* ---- the server -------------------------------------------------------------------------- */
 
 struct server {
     pid_t pid;
@@ -59,7 +60,8 @@ static void server_start(struct server *s)
         stop("temporary file or pipe", NULL);
     close(fd);
     (void)snprintf(fill, sizeof fill, "%d,%d", NODES, PODS);
-    char *argv[] = {program, "--no-controllers", "--fill", fill, "--kubeconfig", s->kubeconfig, "--die-with-parent", NULL};
+    char *argv[] = {program,       "--no-controllers",  "--fill", fill, "--kubeconfig",
+                    s->kubeconfig, "--die-with-parent", NULL};
     posix_spawn_file_actions_init(&files);
     posix_spawn_file_actions_adddup2(&files, out[1], 1);
     posix_spawn_file_actions_addclose(&files, out[0]);
@@ -79,7 +81,7 @@ static void server_stop(struct server *s)
     unlink(s->kubeconfig);
 }
 
-/* ---- from nothing to synced ------------------------------------------------------------------------------ */
+/* ---- from nothing to synced -------------------------------------------------------------- */
 
 struct sync {
     struct server *server;
@@ -109,7 +111,8 @@ static double sync_once(void *arg)
     struct informer *nodes, *pods;
     struct err e;
     co.path = s->server->kubeconfig;
-    if (kube_config_load(&co, &config, &e) || http_client_new(&http, &e) || kube_new(config, http, &ko, &kube, &e))
+    if (kube_config_load(&co, &config, &e) || http_client_new(&http, &e) ||
+        kube_new(config, http, &ko, &kube, &e))
         stop("client", &e);
     double t0 = bench_now_s();
     io.resource = KUBE_NODES;
@@ -140,7 +143,7 @@ static double known_rss(void *arg)
     return ((const struct sync *)arg)->rss_mb;
 }
 
-/* ---- without a network ------------------------------------------------------------------------------------ */
+/* ---- without a network ------------------------------------------------------------------- */
 
 struct stream {
     struct text_pool *pool;
@@ -148,7 +151,8 @@ struct stream {
     size_t n;
 };
 
-static bool take(void *ctx, bool is_metadata, const char *text, size_t n, const char *object, size_t n_object)
+static bool take(void *ctx, bool is_metadata, const char *text, size_t n, const char *object,
+                 size_t n_object)
 {
     struct stream *s = ctx;
     struct json_doc *doc;
@@ -156,7 +160,8 @@ static bool take(void *ctx, bool is_metadata, const char *text, size_t n, const 
     struct err e;
     (void)is_metadata;
     if (json_parse(text, n, n, "event", &doc, &e) ||
-        s->projection.make(s->projection.ctx, json_find(json_root(doc), "object"), object, n_object, &o, &e))
+        s->projection.make(s->projection.ctx, json_find(json_root(doc), "object"), object, n_object,
+                           &o, &e))
         stop("event", &e);
     s->projection.free(s->projection.ctx, o);
     json_free(doc);
@@ -166,21 +171,33 @@ static bool take(void *ctx, bool is_metadata, const char *text, size_t n, const 
 
 static void write_event(struct buf *b)
 {
-    buf_str(b, "{\"type\":\"MODIFIED\",\"object\":{\"kind\":\"Pod\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"web-7cb7cc55c6-x2x4z\","
-               "\"namespace\":\"prod\",\"uid\":\"9f8d44bf-4cb6-4000-9fb2-054913306360\",\"resourceVersion\":\"358\","
-               "\"creationTimestamp\":\"2026-11-29T12:48:06Z\",\"labels\":{\"app\":\"web\",\"pod-template-hash\":\"7cb7cc55c6\",\"team\":\"a\"},"
-               "\"ownerReferences\":[{\"apiVersion\":\"apps/v1\",\"kind\":\"ReplicaSet\",\"name\":\"web-7cb7cc55c6\",\"uid\":\"1\",\"controller\":true}],"
+    buf_str(b, "{\"type\":\"MODIFIED\",\"object\":{\"kind\":\"Pod\",\"apiVersion\":\"v1\","
+               "\"metadata\":{\"name\":\"web-7cb7cc55c6-x2x4z\","
+               "\"namespace\":\"prod\",\"uid\":\"9f8d44bf-4cb6-4000-9fb2-054913306360\","
+               "\"resourceVersion\":\"358\","
+               "\"creationTimestamp\":\"2026-11-29T12:48:06Z\",\"labels\":{\"app\":\"web\",\"pod-"
+               "template-hash\":\"7cb7cc55c6\",\"team\":\"a\"},"
+               "\"ownerReferences\":[{\"apiVersion\":\"apps/"
+               "v1\",\"kind\":\"ReplicaSet\",\"name\":\"web-7cb7cc55c6\",\"uid\":\"1\","
+               "\"controller\":true}],"
                "\"managedFields\":[{\"manager\":\"m\",\"fieldsV1\":{");
     for (int i = 0; i < 40; i++)
         buf_fmt(b, "%s\"f:field%d\":{\".\":{},\"f:a\":{}}", i ? "," : "", i);
-    buf_str(b, "}}]},\"spec\":{\"containers\":[{\"name\":\"c\",\"image\":\"registry/x:1\",\"resources\":{\"limits\":{\"nvidia.com/gpu\":\"1\"},"
-               "\"requests\":{\"cpu\":\"1\",\"memory\":\"1Gi\",\"nvidia.com/gpu\":\"1\"}},\"env\":[");
+    buf_str(b,
+            "}}]},\"spec\":{\"containers\":[{\"name\":\"c\",\"image\":\"registry/"
+            "x:1\",\"resources\":{\"limits\":{\"nvidia.com/gpu\":\"1\"},"
+            "\"requests\":{\"cpu\":\"1\",\"memory\":\"1Gi\",\"nvidia.com/gpu\":\"1\"}},\"env\":[");
     for (int i = 0; i < 10; i++)
         buf_fmt(b, "%s{\"name\":\"KEY_%d\",\"value\":\"some value %d\"}", i ? "," : "", i, i);
-    buf_str(b, "]}],\"nodeName\":\"gpu-1\",\"schedulerName\":\"default-scheduler\",\"priority\":0},\"status\":{\"phase\":\"Running\",\"conditions\":["
-               "{\"type\":\"Ready\",\"status\":\"True\",\"lastTransitionTime\":\"2026-11-29T12:48:06Z\"},"
-               "{\"type\":\"PodScheduled\",\"status\":\"True\",\"lastTransitionTime\":\"2026-11-29T12:48:06Z\"}],"
-               "\"containerStatuses\":[{\"name\":\"c\",\"restartCount\":0,\"state\":{\"running\":{}}}]}}}\n");
+    buf_str(
+        b,
+        "]}],\"nodeName\":\"gpu-1\",\"schedulerName\":\"default-scheduler\",\"priority\":0},"
+        "\"status\":{\"phase\":\"Running\",\"conditions\":["
+        "{\"type\":\"Ready\",\"status\":\"True\",\"lastTransitionTime\":\"2026-11-29T12:48:06Z\"},"
+        "{\"type\":\"PodScheduled\",\"status\":\"True\",\"lastTransitionTime\":\"2026-11-29T12:48:"
+        "06Z\"}],"
+        "\"containerStatuses\":[{\"name\":\"c\",\"restartCount\":0,\"state\":{\"running\":{}}}]}}}"
+        "\n");
 }
 
 static double pods_per_s(void *arg)

@@ -1,7 +1,7 @@
 /* client.c - calls: exchanges with retries inside one deadline; timers; the loop that moves both.
  *
- * A call lives from kube_start() until its done() returned.  It is either in an exchange or waiting for its timer,
- * never both.  kube_do() is a call whose done() stores the reply. */
+ * A call lives from kube_start() until its done() returned.  It is either in an exchange or waiting
+ * for its timer, never both.  kube_do() is a call whose done() stores the reply. */
 #include "kube/client_priv.h"
 
 #include <assert.h>
@@ -14,27 +14,31 @@ struct kube_call_run {
     struct kube_call_run *next, **link;
     struct kube *k;
     kube_id id;
-    struct kube_call call;       /* its path and body point to the next two */
+    struct kube_call call; /* its path and body point to the next two */
     char *path, *body;
-    int64_t start_us, until_us;  /* monotonic */
+    int64_t start_us, until_us; /* monotonic */
     int attempts;
-    bool renewed;                /* credentials, after a 401 */
+    bool renewed; /* credentials, after a 401 */
     struct kube_exchange *exchange;
     struct kube_timer timer;
     struct kube_reply reply;
-    struct err last;             /* of the last attempt */
+    struct err last; /* of the last attempt */
     enum err_code last_rc;
 };
 
 struct kube_opts kube_opts_default(void)
 {
-    return (struct kube_opts){.deadline_us = 10 * US_PER_S, .attempts = 4, .backoff_us = 100 * US_PER_MS,
-                              .backoff_max_us = 5 * US_PER_S, .absent_us = 5 * US_PER_S,
-                              .discover_us = 10 * US_PER_MIN, .seed = 1};
+    return (struct kube_opts){.deadline_us = 10 * US_PER_S,
+                              .attempts = 4,
+                              .backoff_us = 100 * US_PER_MS,
+                              .backoff_max_us = 5 * US_PER_S,
+                              .absent_us = 5 * US_PER_S,
+                              .discover_us = 10 * US_PER_MIN,
+                              .seed = 1};
 }
 
-enum err_code kube_new(const struct kube_config *config, struct http_client *client, const struct kube_opts *o,
-                       struct kube **out, struct err *e)
+enum err_code kube_new(const struct kube_config *config, struct http_client *client,
+                       const struct kube_opts *o, struct kube **out, struct err *e)
 {
     struct kube *k = mem_zero(1, sizeof *k);
     k->config = config;
@@ -97,7 +101,7 @@ double kube_random(struct kube *k)
     return rng_unit(&k->rng);
 }
 
-/* ---- timers -------------------------------------------------------------------------------------- */
+/* ---- timers ------------------------------------------------------------------------------ */
 
 void kube_timer_stop(struct kube_timer *t)
 {
@@ -109,12 +113,17 @@ void kube_timer_stop(struct kube_timer *t)
     t->link = NULL;
 }
 
-void kube_timer_set(struct kube *k, struct kube_timer *t, int64_t delay_us, void (*fire)(void *ctx), void *ctx)
+void kube_timer_set(struct kube *k, struct kube_timer *t, int64_t delay_us, void (*fire)(void *ctx),
+                    void *ctx)
 {
     kube_timer_stop(t);
     int64_t now_us = clock_mono_us();
-    *t = (struct kube_timer){.next = k->timers, .link = &k->timers, .fire = fire, .ctx = ctx,
-                             .at_us = delay_us > INT64_MAX - now_us ? INT64_MAX : now_us + delay_us};
+    *t =
+        (struct kube_timer){.next = k->timers,
+                            .link = &k->timers,
+                            .fire = fire,
+                            .ctx = ctx,
+                            .at_us = delay_us > INT64_MAX - now_us ? INT64_MAX : now_us + delay_us};
     if (t->next)
         t->next->link = &t->next;
     k->timers = t;
@@ -159,7 +168,7 @@ int kube_poll(struct kube *k, int64_t wait_us)
     return n + k->n_callbacks;
 }
 
-/* ---- one call ------------------------------------------------------------------------------------- */
+/* ---- one call ---------------------------------------------------------------------------- */
 
 static bool same_twice(enum kube_verb v)
 {
@@ -196,16 +205,19 @@ static int64_t retry_wait_us(struct kube_call_run *r, enum err_code transport)
     const struct kube_status *s = &r->reply.status;
     const struct kube_opts *o = &r->k->o;
     bool unauthorized = !transport && kube_is_unauthorized(s) && kube_renew_credentials(r->k);
-    if (r->call.once || r->attempts >= o->attempts || transport == ERR_INTERRUPTED || transport == ERR_LIMIT)
+    if (r->call.once || r->attempts >= o->attempts || transport == ERR_INTERRUPTED ||
+        transport == ERR_LIMIT)
         return -1;
     if (unauthorized && !r->renewed) {
         r->renewed = true;
         return 0;
     }
-    bool again = kube_is_throttled(s) || (same_twice(r->call.verb) && (transport || kube_is_transient(s)));
+    bool again =
+        kube_is_throttled(s) || (same_twice(r->call.verb) && (transport || kube_is_transient(s)));
     if (!again)
         return -1;
-    int64_t wait_us = http_backoff_us(r->attempts, o->backoff_us, o->backoff_max_us, kube_random(r->k));
+    int64_t wait_us =
+        http_backoff_us(r->attempts, o->backoff_us, o->backoff_max_us, kube_random(r->k));
     if (s->retry_after_us > 0)
         wait_us += s->retry_after_us;
     return wait_us < r->until_us - clock_mono_us() ? wait_us : -1;
@@ -216,7 +228,8 @@ static void on_reply(void *ctx, enum err_code rc, struct http_reply *reply, cons
     struct kube_call_run *r = ctx;
     r->exchange = NULL;
     kube_reply_fini(&r->reply);
-    kube_status_decode(rc ? 0 : reply->status, reply->content_type, reply->body.p, reply->body.n, &r->reply.status);
+    kube_status_decode(rc ? 0 : reply->status, reply->content_type, reply->body.p, reply->body.n,
+                       &r->reply.status);
     if (reply->retry_after_us >= 0)
         r->reply.status.retry_after_us = reply->retry_after_us;
     r->reply.status.date_us = reply->date_us;
@@ -246,18 +259,24 @@ static const char *content_type(enum kube_verb v)
 
 static enum http_method method(enum kube_verb v)
 {
-    static const enum http_method methods[] = {HTTP_GET,   HTTP_GET,   HTTP_GET,   HTTP_POST,  HTTP_PUT,
-                                               HTTP_PATCH, HTTP_PATCH, HTTP_PATCH, HTTP_DELETE};
+    static const enum http_method methods[] = {HTTP_GET,   HTTP_GET,   HTTP_GET,
+                                               HTTP_POST,  HTTP_PUT,   HTTP_PATCH,
+                                               HTTP_PATCH, HTTP_PATCH, HTTP_DELETE};
     static_assert(ARRAY_LEN(methods) == KUBE_N_VERBS, "a method per verb");
     return methods[v];
 }
 
 static enum err_code send_attempt(struct kube_call_run *r, struct err *e)
 {
-    struct http_request q = {.method = method(r->call.verb), .path = r->call.path, .body = r->call.body,
-                             .n_body = r->call.n_body, .content_type = content_type(r->call.verb),
-                             .deadline_us = r->until_us - clock_mono_us(), .body_cap = r->call.body_cap,
-                             .done = on_reply, .ctx = r};
+    struct http_request q = {.method = method(r->call.verb),
+                             .path = r->call.path,
+                             .body = r->call.body,
+                             .n_body = r->call.n_body,
+                             .content_type = content_type(r->call.verb),
+                             .deadline_us = r->until_us - clock_mono_us(),
+                             .body_cap = r->call.body_cap,
+                             .done = on_reply,
+                             .ctx = r};
     if (q.deadline_us <= 0)
         q.deadline_us = 1;
     r->attempts++;
@@ -304,7 +323,8 @@ enum err_code kube_start(struct kube *k, const struct kube_call *call, kube_id *
         r->next->link = &r->next;
     k->calls = r;
     k->n_calls++;
-    enum err_code rc = call->body && !r->call.body ? err_set(e, ERR_NOMEM, "body of a request") : send_attempt(r, e);
+    enum err_code rc = call->body && !r->call.body ? err_set(e, ERR_NOMEM, "body of a request")
+                                                   : send_attempt(r, e);
     if (rc) {
         run_free(r);
         return rc;
@@ -333,7 +353,7 @@ void kube_cancel(struct kube *k, kube_id id)
     finish(r);
 }
 
-/* ---- one call to its end --------------------------------------------------------------------------- */
+/* ---- one call to its end ----------------------------------------------------------------- */
 
 struct waiting {
     struct kube_reply *reply;
@@ -353,7 +373,8 @@ static void take_reply(void *ctx, enum err_code rc, struct kube_reply *reply, co
     w->over = true;
 }
 
-enum err_code kube_do(struct kube *k, const struct kube_call *call, struct kube_reply *reply, struct err *e)
+enum err_code kube_do(struct kube *k, const struct kube_call *call, struct kube_reply *reply,
+                      struct err *e)
 {
     struct waiting w = {.reply = reply, .e = e};
     struct kube_call mine = *call;

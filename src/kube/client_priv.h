@@ -12,7 +12,7 @@
 #include "kube/client.h"
 #include "kube/config_priv.h"
 
-/* ---- timers ------------------------------------------------------------------------------------ */
+/* ---- timers ------------------------------------------------------------------------------ */
 
 /* Lives in its owner; zeroed is "not set".  Fires once, from kube_tick. */
 struct kube_timer {
@@ -21,10 +21,11 @@ struct kube_timer {
     void (*fire)(void *ctx);
     void *ctx;
 };
-void kube_timer_set(struct kube *k, struct kube_timer *t, int64_t delay_us, void (*fire)(void *ctx), void *ctx);
+void kube_timer_set(struct kube *k, struct kube_timer *t, int64_t delay_us, void (*fire)(void *ctx),
+                    void *ctx);
 void kube_timer_stop(struct kube_timer *t);
 
-/* ---- exchanges ---------------------------------------------------------------------------------- */
+/* ---- exchanges --------------------------------------------------------------------------- */
 
 /* One HTTP request of an account: what http_start takes, plus the verb. */
 struct kube_exchange;
@@ -36,8 +37,8 @@ bool kube_renew_credentials(struct kube *k);
 /* Jitter in [0, 1). */
 double kube_random(struct kube *k);
 
-/* An http_server together with the credentials it borrows; replaced when a plugin's credentials expire, and freed
- * when its last exchange is over. */
+/* An http_server together with the credentials it borrows; replaced when a plugin's credentials
+ * expire, and freed when its last exchange is over. */
 struct kube_server {
     struct http_server *http;
     struct kube_credential cred;
@@ -59,7 +60,7 @@ struct kube {
     struct kube_call_run *calls;
     size_t n_calls;
     kube_id last_id;
-    int n_callbacks;               /* made by timers since the last kube_poll began */
+    int n_callbacks; /* made by timers since the last kube_poll began */
     struct kube_discovery *discovery;
     struct kube_stats stats;
 };
@@ -70,7 +71,8 @@ void kube_discovery_free(struct kube_discovery *d);
 /* "GET /api/v1/pods" without the query, for messages. */
 void kube_describe(struct buf *out, enum kube_verb verb, const char *path);
 /* The error a status other than 2xx stands for. */
-enum err_code kube_status_error(const struct kube_status *s, enum kube_verb verb, const char *path, struct err *e);
+enum err_code kube_status_error(const struct kube_status *s, enum kube_verb verb, const char *path,
+                                struct err *e);
 
 /* A value of an answer into a new body; false when it is nested too deeply to be written. */
 NODISCARD bool json_copy(struct json_writer *w, const char *key, const struct json *v);

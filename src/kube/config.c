@@ -1,8 +1,8 @@
 /* config.c - which files, which context; the pod's account where there are none.
  *
- * The files stay separate YAML trees; merging is looking a name up in each of them in order, which is what kubectl's
- * merge comes to.  A file that is not there is skipped where kubectl skips it ($KUBECONFIG, the home folder), and
- * is an error where it was asked for by name. */
+ * The files stay separate YAML trees; merging is looking a name up in each of them in order, which
+ * is what kubectl's merge comes to.  A file that is not there is skipped where kubectl skips it
+ * ($KUBECONFIG, the home folder), and is an error where it was asked for by name. */
 #include "kube/config.h"
 
 #include <errno.h>
@@ -74,7 +74,7 @@ static struct kube_config *config_new(void)
     return c;
 }
 
-/* ---- files ------------------------------------------------------------------------------------- */
+/* ---- files ------------------------------------------------------------------------------- */
 
 static void files_fini(struct files *f)
 {
@@ -84,7 +84,8 @@ static void files_fini(struct files *f)
     }
 }
 
-static enum err_code add_file(struct files *f, const char *path, size_t n, bool required, struct err *e)
+static enum err_code add_file(struct files *f, const char *path, size_t n, bool required,
+                              struct err *e)
 {
     char *name = mem_zero(n + 1, 1);
     memcpy(name, path, n);
@@ -136,7 +137,7 @@ static enum err_code open_files(const struct kube_config_opts *o, struct files *
     return rc;
 }
 
-/* ---- looking up ---------------------------------------------------------------------------------- */
+/* ---- looking up -------------------------------------------------------------------------- */
 
 static bool named(const struct yaml_node *item, const char *name)
 {
@@ -145,8 +146,8 @@ static bool named(const struct yaml_node *item, const char *name)
 }
 
 /* The first file that names the entry wins.  `body_key` is the list's singular. */
-static enum err_code find_entry(const struct files *f, const char *list, const char *body_key, const char *name,
-                                struct config_entry *out, struct err *e)
+static enum err_code find_entry(const struct files *f, const char *list, const char *body_key,
+                                const char *name, struct config_entry *out, struct err *e)
 {
     for (size_t i = 0; i < f->n; i++) {
         const struct yaml_node *root = yaml_root(f->doc[i]);
@@ -154,19 +155,22 @@ static enum err_code find_entry(const struct files *f, const char *list, const c
         if (!items || yaml_is_null(items))
             continue;
         if (items->kind != YAML_LIST)
-            return err_set(e, ERR_PARSE, "kubeconfig %s:%d: %s: expected a list", f->path[i], items->line, list);
+            return err_set(e, ERR_PARSE, "kubeconfig %s:%d: %s: expected a list", f->path[i],
+                           items->line, list);
         for (const struct yaml_node *item = items->first; item; item = item->next) {
             if (item->kind != YAML_MAP || !named(item, name))
                 continue;
-            *out = (struct config_entry){.file = f->path[i], .list = list, .name = name,
-                                         .body = yaml_find(item, body_key)};
+            *out = (struct config_entry){
+                .file = f->path[i], .list = list, .name = name, .body = yaml_find(item, body_key)};
             if (!out->body || out->body->kind != YAML_MAP)
-                return err_set(e, ERR_PARSE, "kubeconfig %s:%d: %s \"%.100s\": no mapping under \"%s\"", f->path[i],
-                               item->line, list, name, body_key);
+                return err_set(e, ERR_PARSE,
+                               "kubeconfig %s:%d: %s \"%.100s\": no mapping under \"%s\"",
+                               f->path[i], item->line, list, name, body_key);
             return ERR_OK;
         }
     }
-    return err_set(e, ERR_MISSING, "kubeconfig %s: %s has no entry named \"%.100s\"", f->path[0], list, name);
+    return err_set(e, ERR_MISSING, "kubeconfig %s: %s has no entry named \"%.100s\"", f->path[0],
+                   list, name);
 }
 
 static enum err_code current_context(const struct files *f, const char **out, struct err *e)
@@ -177,20 +181,23 @@ static enum err_code current_context(const struct files *f, const char **out, st
         if (!v || yaml_is_null(v) || v->n_text == 0)
             continue;
         if (v->kind != YAML_SCALAR)
-            return err_set(e, ERR_PARSE, "kubeconfig %s:%d: current-context: expected text", f->path[i], v->line);
+            return err_set(e, ERR_PARSE, "kubeconfig %s:%d: current-context: expected text",
+                           f->path[i], v->line);
         *out = v->text;
         return ERR_OK;
     }
-    return err_set(e, ERR_MISSING, "kubeconfig %s: no current-context, and none was asked for", f->path[0]);
+    return err_set(e, ERR_MISSING, "kubeconfig %s: no current-context, and none was asked for",
+                   f->path[0]);
 }
 
-static enum err_code required_text(const struct config_entry *at, const char *key, const char **out, struct err *e)
+static enum err_code required_text(const struct config_entry *at, const char *key, const char **out,
+                                   struct err *e)
 {
     enum err_code rc = config_text(at, key, out, e);
     if (rc || *out)
         return rc;
-    return err_set(e, ERR_MISSING, "kubeconfig %s:%d: %s \"%.100s\": %s is missing", at->file, at->body->line,
-                   at->list, at->name, key);
+    return err_set(e, ERR_MISSING, "kubeconfig %s:%d: %s \"%.100s\": %s is missing", at->file,
+                   at->body->line, at->list, at->name, key);
 }
 
 static char *join_sources(struct kube_config *c, const struct files *f)
@@ -203,8 +210,8 @@ static char *join_sources(struct kube_config *c, const struct files *f)
     return s;
 }
 
-static enum err_code read_context(const struct kube_config_opts *o, const struct files *f, struct kube_config *c,
-                                  struct err *e)
+static enum err_code read_context(const struct kube_config_opts *o, const struct files *f,
+                                  struct kube_config *c, struct err *e)
 {
     const char *name = o->context, *cluster = NULL, *user = NULL, *ns = NULL;
     struct config_entry context, entry;
@@ -239,13 +246,14 @@ static bool any_entry(const struct files *f)
 {
     for (size_t i = 0; i < f->n; i++) {
         const struct yaml_node *root = yaml_root(f->doc[i]);
-        if (root && root->kind == YAML_MAP && (yaml_find(root, "clusters") || yaml_find(root, "contexts")))
+        if (root && root->kind == YAML_MAP &&
+            (yaml_find(root, "clusters") || yaml_find(root, "contexts")))
             return true;
     }
     return false;
 }
 
-/* ---- in the cluster ------------------------------------------------------------------------------ */
+/* ---- in the cluster ---------------------------------------------------------------------- */
 
 static char *account_file(struct kube_config *c, const char *root, const char *name)
 {
@@ -271,16 +279,22 @@ static enum err_code read_namespace(struct kube_config *c, const char *path, str
     return rc;
 }
 
-static enum err_code in_cluster(const struct kube_config_opts *o, struct kube_config *c, struct err *e)
+static enum err_code in_cluster(const struct kube_config_opts *o, struct kube_config *c,
+                                struct err *e)
 {
-    const char *host = environment(o, "KUBERNETES_SERVICE_HOST"), *port = environment(o, "KUBERNETES_SERVICE_PORT");
+    const char *host = environment(o, "KUBERNETES_SERVICE_HOST"),
+               *port = environment(o, "KUBERNETES_SERVICE_PORT");
     if (!host || !port)
         return err_set(e, ERR_MISSING,
-                       "no Kubernetes configuration: no --kubeconfig, nothing in $KUBECONFIG or ~/.kube/config, and "
+                       "no Kubernetes configuration: no --kubeconfig, nothing in $KUBECONFIG or "
+                       "~/.kube/config, and "
                        "not in a pod (KUBERNETES_SERVICE_HOST is not set)");
     if (o->context)
-        return err_set(e, ERR_MISSING, "context \"%.100s\" was asked for, but there is no kubeconfig: in a pod there "
-                                       "are no contexts", o->context);
+        return err_set(
+            e, ERR_MISSING,
+            "context \"%.100s\" was asked for, but there is no kubeconfig: in a pod there "
+            "are no contexts",
+            o->context);
     struct buf url = buf_init(1024);
     bool v6 = strchr(host, ':') && host[0] != '[';
     buf_fmt(&url, v6 ? "https://[%s]:%s" : "https://%s:%s", host, port);
@@ -298,9 +312,10 @@ static enum err_code in_cluster(const struct kube_config_opts *o, struct kube_co
     return rc ? rc : read_namespace(c, account_file(c, o->root, "namespace"), e);
 }
 
-/* ---- entry points -------------------------------------------------------------------------------- */
+/* ---- entry points ------------------------------------------------------------------------ */
 
-enum err_code kube_config_load(const struct kube_config_opts *o, struct kube_config **out, struct err *e)
+enum err_code kube_config_load(const struct kube_config_opts *o, struct kube_config **out,
+                               struct err *e)
 {
     struct files f = {0};
     struct kube_config *c = config_new();
@@ -308,8 +323,9 @@ enum err_code kube_config_load(const struct kube_config_opts *o, struct kube_con
     enum err_code rc = open_files(o, &f, e);
     if (!rc)
         rc = any_entry(&f) ? read_context(o, &f, c, e)
-             : o->path     ? err_set(e, ERR_MISSING, "kubeconfig %s: no clusters and no contexts in it", o->path)
-                           : in_cluster(o, c, e);
+             : o->path ? err_set(e, ERR_MISSING, "kubeconfig %s: no clusters and no contexts in it",
+                                 o->path)
+                       : in_cluster(o, c, e);
     files_fini(&f);
     if (rc)
         kube_config_free(c);

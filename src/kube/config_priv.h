@@ -22,24 +22,29 @@ struct config_entry {
 };
 
 /* Fields of a cluster or user into c->server and c->exec.  Errors name file, entry and key. */
-NODISCARD enum err_code config_read_cluster(struct kube_config *c, const struct config_entry *at, struct err *e);
-NODISCARD enum err_code config_read_user(struct kube_config *c, const struct config_entry *at, struct err *e);
+NODISCARD enum err_code config_read_cluster(struct kube_config *c, const struct config_entry *at,
+                                            struct err *e);
+NODISCARD enum err_code config_read_user(struct kube_config *c, const struct config_entry *at,
+                                         struct err *e);
 /* A text value; NULL when absent, null or empty.  Errors: ERR_PARSE for a list or mapping. */
-NODISCARD enum err_code config_text(const struct config_entry *at, const char *key, const char **out, struct err *e);
+NODISCARD enum err_code config_text(const struct config_entry *at, const char *key,
+                                    const char **out, struct err *e);
 
-/* Standard base64 with padding, blanks skipped; out is NUL-terminated and mem_free'd.  False when malformed. */
+/* Standard base64 with padding, blanks skipped; out is NUL-terminated and mem_free'd.  False when
+ * malformed. */
 bool base64_decode(const char *s, char **out, size_t *n_out);
 
 /* What a credential plugin printed. */
 struct kube_credential {
-    char *token;               /* NULL: none */
+    char *token; /* NULL: none */
     char *cert_pem, *key_pem;
-    int64_t expires_us;        /* wall clock; INT64_MAX without */
+    int64_t expires_us; /* wall clock; INT64_MAX without */
 };
 void kube_credential_fini(struct kube_credential *c);
-/* Runs the plugin, at most deadline_us.  stdin is empty, stdout is read under a cap, the end of stderr goes into the message. */
-NODISCARD enum err_code kube_exec_run(const struct kube_config *c, int64_t deadline_us, struct kube_credential *out,
-                                      struct err *e);
+/* Runs the plugin, at most deadline_us.  stdin is empty, stdout is read under a cap, the end of
+ * stderr goes into the message. */
+NODISCARD enum err_code kube_exec_run(const struct kube_config *c, int64_t deadline_us,
+                                      struct kube_credential *out, struct err *e);
 /* From the text of an ExecCredential. */
 NODISCARD enum err_code kube_credential_parse(const char *text, size_t n, const char *api_version,
                                               struct kube_credential *out, struct err *e);

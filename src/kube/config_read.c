@@ -1,7 +1,8 @@
 /* config_read.c - the fields of a kubeconfig cluster and user.
  *
- * Keys we do not know are left alone (the format grows, and other tools keep extensions there), except those that
- * change who we are: auth-provider and impersonation are refused rather than passed over. */
+ * Keys we do not know are left alone (the format grows, and other tools keep extensions there),
+ * except those that change who we are: auth-provider and impersonation are refused rather than
+ * passed over. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,11 +10,12 @@
 #include "base/mem.h"
 #include "kube/config_priv.h"
 
-static enum err_code field_error(const struct config_entry *at, const struct yaml_node *v, const char *key,
-                                 enum err_code code, const char *what, struct err *e)
+static enum err_code field_error(const struct config_entry *at, const struct yaml_node *v,
+                                 const char *key, enum err_code code, const char *what,
+                                 struct err *e)
 {
-    return err_set(e, code, "kubeconfig %s:%d: %s \"%.100s\": %s: %s", at->file, v ? v->line : at->body->line,
-                   at->list, at->name, key, what);
+    return err_set(e, code, "kubeconfig %s:%d: %s \"%.100s\": %s: %s", at->file,
+                   v ? v->line : at->body->line, at->list, at->name, key, what);
 }
 
 static const struct yaml_node *field(const struct config_entry *at, const char *key)
@@ -22,7 +24,8 @@ static const struct yaml_node *field(const struct config_entry *at, const char *
     return v && !yaml_is_null(v) ? v : NULL;
 }
 
-enum err_code config_text(const struct config_entry *at, const char *key, const char **out, struct err *e)
+enum err_code config_text(const struct config_entry *at, const char *key, const char **out,
+                          struct err *e)
 {
     const struct yaml_node *v = field(at, key);
     *out = NULL;
@@ -33,8 +36,8 @@ enum err_code config_text(const struct config_entry *at, const char *key, const 
     return ERR_OK;
 }
 
-static enum err_code keep_text(struct kube_config *c, const struct config_entry *at, const char *key,
-                               const char **out, struct err *e)
+static enum err_code keep_text(struct kube_config *c, const struct config_entry *at,
+                               const char *key, const char **out, struct err *e)
 {
     enum err_code rc = config_text(at, key, out, e);
     if (!rc && *out)
@@ -43,8 +46,8 @@ static enum err_code keep_text(struct kube_config *c, const struct config_entry 
 }
 
 /* A file name, made absolute by the folder of its kubeconfig. */
-static enum err_code keep_file(struct kube_config *c, const struct config_entry *at, const char *key,
-                               const char **out, struct err *e)
+static enum err_code keep_file(struct kube_config *c, const struct config_entry *at,
+                               const char *key, const char **out, struct err *e)
 {
     enum err_code rc = config_text(at, key, out, e);
     if (rc || !*out)
@@ -82,7 +85,8 @@ static enum err_code keep_pem(struct kube_config *c, const struct config_entry *
     return rc;
 }
 
-static enum err_code read_bool(const struct config_entry *at, const char *key, bool *out, struct err *e)
+static enum err_code read_bool(const struct config_entry *at, const char *key, bool *out,
+                               struct err *e)
 {
     const char *text;
     enum err_code rc = config_text(at, key, &text, e);
@@ -95,7 +99,7 @@ static enum err_code read_bool(const struct config_entry *at, const char *key, b
     return ERR_OK;
 }
 
-/* ---- cluster ------------------------------------------------------------------------------------- */
+/* ---- cluster ----------------------------------------------------------------------------- */
 
 static bool starts_with_any(const char *s, const char *const *starts)
 {
@@ -106,24 +110,27 @@ static bool starts_with_any(const char *s, const char *const *starts)
     return false;
 }
 
-static enum err_code check_cluster(const struct config_entry *at, const struct http_server_opts *s, struct err *e)
+static enum err_code check_cluster(const struct config_entry *at, const struct http_server_opts *s,
+                                   struct err *e)
 {
     static const char *const web[] = {"https://", "http://", NULL};
     static const char *const proxies[] = {"http://", "https://", "socks5://", "socks5h://", NULL};
     if (!s->url)
         return field_error(at, NULL, "server", ERR_MISSING, "is missing", e);
     if (!starts_with_any(s->url, web))
-        return field_error(at, field(at, "server"), "server", ERR_INVAL, "expected https://host:port", e);
+        return field_error(at, field(at, "server"), "server", ERR_INVAL,
+                           "expected https://host:port", e);
     if (s->proxy && !starts_with_any(s->proxy, proxies))
         return field_error(at, field(at, "proxy-url"), "proxy-url", ERR_INVAL,
                            "expected http://, https:// or socks5://", e);
     if (s->insecure && (s->ca_file || s->ca_pem))
-        return field_error(at, field(at, "insecure-skip-tls-verify"), "insecure-skip-tls-verify", ERR_INVAL,
-                           "contradicts the certificate-authority beside it", e);
+        return field_error(at, field(at, "insecure-skip-tls-verify"), "insecure-skip-tls-verify",
+                           ERR_INVAL, "contradicts the certificate-authority beside it", e);
     return ERR_OK;
 }
 
-enum err_code config_read_cluster(struct kube_config *c, const struct config_entry *at, struct err *e)
+enum err_code config_read_cluster(struct kube_config *c, const struct config_entry *at,
+                                  struct err *e)
 {
     struct http_server_opts *s = &c->server;
     enum err_code rc = keep_text(c, at, "server", &s->url, e);
@@ -140,7 +147,7 @@ enum err_code config_read_cluster(struct kube_config *c, const struct config_ent
     return rc ? rc : check_cluster(at, s, e);
 }
 
-/* ---- exec plugin ---------------------------------------------------------------------------------- */
+/* ---- exec plugin ------------------------------------------------------------------------- */
 
 static const struct yaml_node *list_of(const struct config_entry *at, const char *key)
 {
@@ -193,7 +200,8 @@ static enum err_code read_env(struct kube_config *c, const struct config_entry *
     return rc;
 }
 
-static enum err_code read_command(struct kube_config *c, const struct config_entry *at, struct err *e)
+static enum err_code read_command(struct kube_config *c, const struct config_entry *at,
+                                  struct err *e)
 {
     const char *text, *mode;
     enum err_code rc = config_text(at, "command", &text, e);
@@ -215,8 +223,8 @@ static enum err_code read_command(struct kube_config *c, const struct config_ent
     return rc;
 }
 
-static enum err_code read_exec(struct kube_config *c, const struct config_entry *user, const struct yaml_node *v,
-                               struct err *e)
+static enum err_code read_exec(struct kube_config *c, const struct config_entry *user,
+                               const struct yaml_node *v, struct err *e)
 {
     struct config_entry at = *user;
     const char *version, *hint;
@@ -246,14 +254,15 @@ static enum err_code read_exec(struct kube_config *c, const struct config_entry 
     return ERR_OK;
 }
 
-/* ---- user ----------------------------------------------------------------------------------------- */
+/* ---- user -------------------------------------------------------------------------------- */
 
 static enum err_code refuse_unsupported(const struct config_entry *at, struct err *e)
 {
     static const struct {
         const char *key, *why;
     } rows[] = {
-        {"auth-provider", "is not supported (kubectl dropped it in 1.26); use an exec plugin or a token"},
+        {"auth-provider",
+         "is not supported (kubectl dropped it in 1.26); use an exec plugin or a token"},
         {"as", "impersonation is not supported; use an account of its own"},
         {"as-uid", "impersonation is not supported; use an account of its own"},
         {"as-groups", "impersonation is not supported; use an account of its own"},
@@ -267,7 +276,8 @@ static enum err_code refuse_unsupported(const struct config_entry *at, struct er
     return ERR_OK;
 }
 
-static enum err_code read_certificate(struct kube_config *c, const struct config_entry *at, struct err *e)
+static enum err_code read_certificate(struct kube_config *c, const struct config_entry *at,
+                                      struct err *e)
 {
     struct http_server_opts *s = &c->server;
     enum err_code rc = keep_pem(c, at, "client-certificate-data", &s->cert_pem, e);
@@ -279,9 +289,11 @@ static enum err_code read_certificate(struct kube_config *c, const struct config
         rc = keep_file(c, at, "client-key", &s->key_file, e);
     bool cert = s->cert_pem || s->cert_file, key = s->key_pem || s->key_file;
     if (!rc && cert && !key)
-        rc = field_error(at, NULL, "client-key", ERR_MISSING, "is missing beside client-certificate", e);
+        rc = field_error(at, NULL, "client-key", ERR_MISSING,
+                         "is missing beside client-certificate", e);
     if (!rc && key && !cert)
-        rc = field_error(at, NULL, "client-certificate", ERR_MISSING, "is missing beside client-key", e);
+        rc = field_error(at, NULL, "client-certificate", ERR_MISSING,
+                         "is missing beside client-key", e);
     return rc;
 }
 

@@ -1,7 +1,8 @@
 /* discover.c - which resource an apiVersion and kind mean; what we are allowed to do.
  *
- * One request per group and version answers for all its kinds; the parsed list is kept.  "Not served" is kept
- * for a few seconds only: a CRD may be installed after us.  When a refresh fails for another reason the old answer stays. */
+ * One request per group and version answers for all its kinds; the parsed list is kept.  "Not
+ * served" is kept for a few seconds only: a CRD may be installed after us.  When a refresh fails
+ * for another reason the old answer stays. */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,7 +15,7 @@ enum { GROUPS_MAX = 1024, RESOURCES_MAX = 4096, LIST_BYTES_MAX = 8 << 20 };
 struct group {
     struct group *next;
     char group[64], version[32];
-    int64_t asked_us;    /* monotonic, of the last answer */
+    int64_t asked_us; /* monotonic, of the last answer */
     bool served;
     size_t n;
     struct kube_resource *resources;
@@ -37,7 +38,8 @@ void kube_discovery_free(struct kube_discovery *d)
     mem_free(d);
 }
 
-static struct group *find_group(const struct kube_discovery *d, const char *group, const char *version)
+static struct group *find_group(const struct kube_discovery *d, const char *group,
+                                const char *version)
 {
     struct group *g = d ? d->first : NULL;
     while (g && (strcmp(g->group, group) != 0 || strcmp(g->version, version) != 0))
@@ -45,8 +47,8 @@ static struct group *find_group(const struct kube_discovery *d, const char *grou
     return g;
 }
 
-static enum err_code group_for(struct kube *k, const char *group, const char *version, struct group **out,
-                               struct err *e)
+static enum err_code group_for(struct kube *k, const char *group, const char *version,
+                               struct group **out, struct err *e)
 {
     *out = find_group(k->discovery, group, version);
     if (*out)
@@ -61,12 +63,12 @@ static enum err_code group_for(struct kube *k, const char *group, const char *ve
     (*out)->next = d->first;
     d->first = *out;
     d->n++;
-    snprintf((*out)->group, sizeof (*out)->group, "%s", group);
-    snprintf((*out)->version, sizeof (*out)->version, "%s", version);
+    snprintf((*out)->group, sizeof(*out)->group, "%s", group);
+    snprintf((*out)->version, sizeof(*out)->version, "%s", version);
     return ERR_OK;
 }
 
-/* ---- reading the list ----------------------------------------------------------------------------- */
+/* ---- reading the list -------------------------------------------------------------------- */
 
 static bool copy_name(char *out, size_t size, const char *s)
 {
@@ -110,7 +112,8 @@ static enum err_code read_list(const struct json_doc *doc, struct group *g, stru
         g->n++;
     }
     for (const struct json *r = json_first(list); r; r = json_next(r)) {
-        const char *name = json_text(json_find(r, "name")), *slash = name ? strchr(name, '/') : NULL;
+        const char *name = json_text(json_find(r, "name")),
+                   *slash = name ? strchr(name, '/') : NULL;
         if (slash && strcmp(slash, "/scale") == 0)
             mark_scale(g, name, (size_t)(slash - name));
     }
@@ -162,7 +165,7 @@ static enum err_code ask(struct kube *k, struct group *g, struct err *e)
     return rc;
 }
 
-/* ---- answers --------------------------------------------------------------------------------------- */
+/* ---- answers ----------------------------------------------------------------------------- */
 
 static const struct kube_resource *find_kind(const struct group *g, const char *kind)
 {
@@ -173,7 +176,8 @@ static const struct kube_resource *find_kind(const struct group *g, const char *
     return NULL;
 }
 
-const struct kube_resource *kube_discovered(const struct kube *k, const char *api_version, const char *kind)
+const struct kube_resource *kube_discovered(const struct kube *k, const char *api_version,
+                                            const char *kind)
 {
     char group[64], version[32];
     if (!kube_split_api_version(api_version, group, version))
@@ -182,8 +186,8 @@ const struct kube_resource *kube_discovered(const struct kube *k, const char *ap
     return g ? find_kind(g, kind) : NULL;
 }
 
-enum err_code kube_discover(struct kube *k, const char *api_version, const char *kind, struct kube_resource *out,
-                            struct err *e)
+enum err_code kube_discover(struct kube *k, const char *api_version, const char *kind,
+                            struct kube_resource *out, struct err *e)
 {
     char group[64], version[32];
     struct group *g;
@@ -207,7 +211,7 @@ enum err_code kube_discover(struct kube *k, const char *api_version, const char 
     return ERR_OK;
 }
 
-/* ---- self-review ------------------------------------------------------------------------------------ */
+/* ---- self-review ------------------------------------------------------------------------- */
 
 static void put_given(struct json_writer *w, const char *key, const char *v)
 {
@@ -234,7 +238,8 @@ static void write_review(struct buf *body, const struct kube_access *a)
     json_close(&w);
 }
 
-static enum err_code read_review(const struct kube_reply *reply, bool *allowed, char reason[256], struct err *e)
+static enum err_code read_review(const struct kube_reply *reply, bool *allowed, char reason[256],
+                                 struct err *e)
 {
     struct json_doc *doc;
     const struct json *status;
@@ -251,7 +256,8 @@ static enum err_code read_review(const struct kube_reply *reply, bool *allowed, 
     return rc;
 }
 
-enum err_code kube_can(struct kube *k, const struct kube_access *a, bool *allowed, char reason[256], struct err *e)
+enum err_code kube_can(struct kube *k, const struct kube_access *a, bool *allowed, char reason[256],
+                       struct err *e)
 {
     struct buf body = buf_init(16 * 1024);
     struct kube_reply reply;
@@ -262,7 +268,10 @@ enum err_code kube_can(struct kube *k, const struct kube_access *a, bool *allowe
         buf_fini(&body);
         return rc;
     }
-    struct kube_call call = {.verb = KUBE_CREATE, .body = body.p, .n_body = body.n, .body_cap = 1 << 20,
+    struct kube_call call = {.verb = KUBE_CREATE,
+                             .body = body.p,
+                             .n_body = body.n,
+                             .body_cap = 1 << 20,
                              .path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"};
     rc = kube_do(k, &call, &reply, e);
     if (!rc) {

@@ -1,8 +1,8 @@
 /* event.c - one create per series, its count by merge patches, both beside everything else.
  *
- * A series is found again by the hash of everything in it but the time.  Tables are fixed in size: the least recently used series
- * makes room, and with it the chance to count on; an object's bucket likewise.  Counts that rise are written at most once
- * per count_us and series. */
+ * A series is found again by the hash of everything in it but the time.  Tables are fixed in size:
+ * the least recently used series makes room, and with it the chance to count on; an object's bucket
+ * likewise.  Counts that rise are written at most once per count_us and series. */
 #include "kube/event.h"
 
 #include <stdio.h>
@@ -14,15 +14,21 @@
 #include "base/utf8.h"
 #include "kube/client_priv.h"
 
-enum { OBJECTS_MAX = 1024, NOTE_MAX = 1024, WORD_MAX = 128, NAME_MAX_BYTES = 230, CALL_DEADLINE_S = 10 };
+enum {
+    OBJECTS_MAX = 1024,
+    NOTE_MAX = 1024,
+    WORD_MAX = 128,
+    NAME_MAX_BYTES = 230,
+    CALL_DEADLINE_S = 10
+};
 
 struct series {
-    uint64_t key;            /* 0: free */
+    uint64_t key; /* 0: free */
     struct kube_events *owner;
-    char *ns, *name;         /* of the event */
-    int64_t count, written;  /* seen; known to the server */
+    char *ns, *name;                           /* of the event */
+    int64_t count, written;                    /* seen; known to the server */
     int64_t last_wall_us, last_us, patched_us; /* the latter two monotonic */
-    kube_id call;            /* under way; 0: none */
+    kube_id call;                              /* under way; 0: none */
     bool created;
 };
 
@@ -36,8 +42,8 @@ struct kube_events {
     struct kube *k;
     struct kube_events_opts o;
     char *controller, *instance;
-    struct series *series;   /* [o.queue] */
-    struct bucket *buckets;  /* [OBJECTS_MAX] */
+    struct series *series;  /* [o.queue] */
+    struct bucket *buckets; /* [OBJECTS_MAX] */
     struct kube_timer timer;
     bool closing;
     struct kube_events_stats stats;
@@ -45,17 +51,21 @@ struct kube_events {
 
 struct kube_events_opts kube_events_opts_default(void)
 {
-    return (struct kube_events_opts){.controller = "sluice.dev/sluice", .instance = "sluice", .burst = 10,
-                                     .refill_us = US_PER_MIN, .queue = 256, .series_us = 10 * US_PER_MIN,
+    return (struct kube_events_opts){.controller = "sluice.dev/sluice",
+                                     .instance = "sluice",
+                                     .burst = 10,
+                                     .refill_us = US_PER_MIN,
+                                     .queue = 256,
+                                     .series_us = 10 * US_PER_MIN,
                                      .count_us = US_PER_MIN};
 }
 
-enum err_code kube_events_new(struct kube *k, const struct kube_events_opts *o, struct kube_events **out,
-                              struct err *e)
+enum err_code kube_events_new(struct kube *k, const struct kube_events_opts *o,
+                              struct kube_events **out, struct err *e)
 {
     *out = NULL;
-    if (o->burst < 1 || o->refill_us < 1 || o->queue < 1 || o->queue > 100000 || !o->controller || !*o->controller ||
-        !o->instance || !*o->instance)
+    if (o->burst < 1 || o->refill_us < 1 || o->queue < 1 || o->queue > 100000 || !o->controller ||
+        !*o->controller || !o->instance || !*o->instance)
         return err_set(e, ERR_INVAL, "events: options that do not work");
     struct kube_events *s = mem_zero(1, sizeof *s);
     s->k = k;
@@ -100,7 +110,7 @@ const struct kube_events_stats *kube_events_stats(const struct kube_events *s)
     return &s->stats;
 }
 
-/* ---- limits ------------------------------------------------------------------------------------------------ */
+/* ---- limits ------------------------------------------------------------------------------ */
 
 static uint64_t object_key(const struct kube_event *ev)
 {
@@ -175,7 +185,7 @@ static struct series *free_series(struct kube_events *s)
     return best;
 }
 
-/* ---- bodies ------------------------------------------------------------------------------------------------ */
+/* ---- bodies ------------------------------------------------------------------------------ */
 
 /* At most n bytes, not in the middle of a character. */
 static void put_cut(struct json_writer *w, const char *key, const char *s, size_t n)
@@ -192,7 +202,8 @@ static void put_cut(struct json_writer *w, const char *key, const char *s, size_
     buf_fini(&b);
 }
 
-static void write_event(const struct kube_events *s, const struct series *x, const struct kube_event *ev, struct buf *out)
+static void write_event(const struct kube_events *s, const struct series *x,
+                        const struct kube_event *ev, struct buf *out)
 {
     char time[KUBE_TIME_TEXT];
     struct json_writer w = json_writer_init(out, 0);
@@ -236,7 +247,7 @@ static void write_series(const struct series *x, struct buf *out)
     json_close(&w);
 }
 
-/* ---- sending ------------------------------------------------------------------------------------------------ */
+/* ---- sending ----------------------------------------------------------------------------- */
 
 static void write_counts(void *ctx);
 
@@ -271,8 +282,12 @@ static void start(struct series *x, enum kube_verb verb, const char *body)
     struct kube_events *s = x->owner;
     struct buf path = buf_init(4096);
     kube_path(&path, &KUBE_EVENTS, x->ns, verb == KUBE_CREATE ? NULL : x->name, NULL);
-    struct kube_call c = {.verb = verb, .path = path.p, .body = body, .deadline_us = CALL_DEADLINE_S * US_PER_S,
-                          .done = on_sent, .ctx = x};
+    struct kube_call c = {.verb = verb,
+                          .path = path.p,
+                          .body = body,
+                          .deadline_us = CALL_DEADLINE_S * US_PER_S,
+                          .done = on_sent,
+                          .ctx = x};
     x->written = x->count;
     if (kube_start(s->k, &c, &x->call, NULL)) {
         s->stats.dropped++;
@@ -304,15 +319,20 @@ static void write_counts(void *ctx)
         wait_for_counts(s);
 }
 
-static void begin_series(struct kube_events *s, struct series *x, uint64_t key, const struct kube_event *ev,
-                         int64_t now_us, int64_t mono_us)
+static void begin_series(struct kube_events *s, struct series *x, uint64_t key,
+                         const struct kube_event *ev, int64_t now_us, int64_t mono_us)
 {
     char hex[HASH_HEX];
     struct buf name = buf_init(512), body = buf_init(64 * 1024);
     hash_hex(key ^ (uint64_t)now_us * 0x9e3779b97f4a7c15u, hex);
     buf_fmt(&name, "%.*s.%s", NAME_MAX_BYTES, ev->name, hex);
-    *x = (struct series){.key = key, .owner = s, .ns = mem_strdup(*ev->ns ? ev->ns : "default"),
-                         .name = buf_take(&name), .count = 1, .last_wall_us = now_us, .last_us = mono_us,
+    *x = (struct series){.key = key,
+                         .owner = s,
+                         .ns = mem_strdup(*ev->ns ? ev->ns : "default"),
+                         .name = buf_take(&name),
+                         .count = 1,
+                         .last_wall_us = now_us,
+                         .last_us = mono_us,
                          .patched_us = mono_us};
     write_event(s, x, ev, &body);
     if (buf_check(&body, NULL)) {
@@ -327,7 +347,8 @@ static void begin_series(struct kube_events *s, struct series *x, uint64_t key, 
 void kube_events_emit(struct kube_events *s, const struct kube_event *given, int64_t now_us)
 {
     struct kube_event ev = *given;
-    const char **texts[] = {&ev.api_version, &ev.kind, &ev.ns, &ev.name, &ev.uid, &ev.reason, &ev.action, &ev.note};
+    const char **texts[] = {&ev.api_version, &ev.kind,   &ev.ns,     &ev.name,
+                            &ev.uid,         &ev.reason, &ev.action, &ev.note};
     for (size_t i = 0; i < ARRAY_LEN(texts); i++)
         *texts[i] = *texts[i] ? *texts[i] : "";
     uint64_t object = object_key(&ev), key = series_key(&ev, object);

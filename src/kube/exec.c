@@ -1,8 +1,9 @@
 /* exec.c - credential plugins: run a command, read an ExecCredential from what it prints.
  *
- * The plugin gets our environment, the env of its entry and KUBERNETES_EXEC_INFO; stdin is empty, since nobody can
- * answer.  It runs in a process group of its own, which is killed at the deadline, so a plugin that waits for a
- * browser does not hold us up.  What it prints is a secret and never part of a message; the last line of stderr is. */
+ * The plugin gets our environment, the env of its entry and KUBERNETES_EXEC_INFO; stdin is empty,
+ * since nobody can answer.  It runs in a process group of its own, which is killed at the deadline,
+ * so a plugin that waits for a browser does not hold us up.  What it prints is a secret and never
+ * part of a message; the last line of stderr is. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -34,9 +35,10 @@ void kube_credential_fini(struct kube_credential *c)
     }
 }
 
-/* ---- what it printed ----------------------------------------------------------------------------- */
+/* ---- what it printed --------------------------------------------------------------------- */
 
-static enum err_code take_text(const struct json *status, const char *key, char **out, struct err *e)
+static enum err_code take_text(const struct json *status, const char *key, char **out,
+                               struct err *e)
 {
     const struct json *v = json_find(status, key);
     if (json_is_null(v))
@@ -48,7 +50,8 @@ static enum err_code take_text(const struct json *status, const char *key, char 
     return ERR_OK;
 }
 
-static enum err_code read_status(const struct json *status, struct kube_credential *out, struct err *e)
+static enum err_code read_status(const struct json *status, struct kube_credential *out,
+                                 struct err *e)
 {
     char *expires = NULL;
     enum err_code rc = take_text(status, "token", &out->token, e);
@@ -80,7 +83,8 @@ enum err_code kube_credential_parse(const char *text, size_t n, const char *api_
     if (rc)
         return rc;
     const struct json *root = json_root(doc);
-    const char *kind = json_text(json_find(root, "kind")), *version = json_text(json_find(root, "apiVersion"));
+    const char *kind = json_text(json_find(root, "kind")),
+               *version = json_text(json_find(root, "apiVersion"));
     if (!kind || strcmp(kind, "ExecCredential") != 0)
         rc = err_set(e, ERR_PARSE, "kind: expected ExecCredential");
     else if (!version || strcmp(version, api_version) != 0)
@@ -93,7 +97,7 @@ enum err_code kube_credential_parse(const char *text, size_t n, const char *api_
     return rc;
 }
 
-/* ---- the process ---------------------------------------------------------------------------------- */
+/* ---- the process ------------------------------------------------------------------------- */
 
 static char *exec_info(const struct kube_config *c)
 {
@@ -150,7 +154,8 @@ struct process {
     int out, err; /* our ends */
 };
 
-static int spawn_with(const struct kube_exec *x, char **env, const int out[2], const int err[2], pid_t *pid)
+static int spawn_with(const struct kube_exec *x, char **env, const int out[2], const int err[2],
+                      pid_t *pid)
 {
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attr;
@@ -167,7 +172,8 @@ static int spawn_with(const struct kube_exec *x, char **env, const int out[2], c
     posix_spawn_file_actions_adddup2(&files, out[1], 1);
     posix_spawn_file_actions_adddup2(&files, err[1], 2);
     posix_spawnattr_init(&attr);
-    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
+                                        POSIX_SPAWN_SETSIGDEF);
     posix_spawnattr_setpgroup(&attr, 0);
     posix_spawnattr_setsigmask(&attr, &none);
     posix_spawnattr_setsigdefault(&attr, &all);
@@ -219,7 +225,8 @@ static bool drain(int fd, struct buf *b, bool keep_all)
 }
 
 /* Both outputs to their ends; false when the deadline came first. */
-static bool read_outputs(const struct process *p, int64_t until_us, struct buf *out, struct buf *err)
+static bool read_outputs(const struct process *p, int64_t until_us, struct buf *out,
+                         struct buf *err)
 {
     struct pollfd pfd[2] = {{.fd = p->out, .events = POLLIN}, {.fd = p->err, .events = POLLIN}};
     while (pfd[0].fd >= 0 || pfd[1].fd >= 0) {
@@ -267,13 +274,15 @@ static const char *last_line(struct buf *b)
     return nl ? nl + 1 : b->p;
 }
 
-static enum err_code finish(const struct kube_exec *x, int status, int64_t deadline_us, struct buf *out,
-                            struct buf *err, struct kube_credential *cred, struct err *e)
+static enum err_code finish(const struct kube_exec *x, int status, int64_t deadline_us,
+                            struct buf *out, struct buf *err, struct kube_credential *cred,
+                            struct err *e)
 {
     if (out->failed)
         return err_set(e, ERR_LIMIT, "printed more than %d bytes", CREDENTIAL_MAX);
     if (status == -1)
-        return err_set(e, ERR_IO, "still running after %.3g s; it was killed", (double)deadline_us / (double)US_PER_S);
+        return err_set(e, ERR_IO, "still running after %.3g s; it was killed",
+                       (double)deadline_us / (double)US_PER_S);
     if (WIFSIGNALED(status))
         return err_set(e, ERR_IO, "killed by signal %d", WTERMSIG(status));
     if (WEXITSTATUS(status))
@@ -281,8 +290,8 @@ static enum err_code finish(const struct kube_exec *x, int status, int64_t deadl
     return kube_credential_parse(out->p, out->n, x->api_version, cred, e);
 }
 
-enum err_code kube_exec_run(const struct kube_config *c, int64_t deadline_us, struct kube_credential *cred,
-                            struct err *e)
+enum err_code kube_exec_run(const struct kube_config *c, int64_t deadline_us,
+                            struct kube_credential *cred, struct err *e)
 {
     struct process p;
     struct buf out = buf_init(CREDENTIAL_MAX), err = buf_init(STDERR_MAX);

@@ -1,13 +1,13 @@
 /* informer.c - list, then watch, forever.
  *
  *            +------------------------- 410, refused, silent from the start ----------------------+
- *            v                                                                                      |
- *   start -> list page -> list page ... -> sweep what is gone -> watch -> ended, cut, silent -> watch ...
- *            |    ^ continue expired: from the first page                  (from the last version)
+ *            v | start -> list page -> list page ... -> sweep what is gone -> watch -> ended, cut,
+ * silent -> watch ... |    ^ continue expired: from the first page                  (from the last
+ * version)
  *            +----+ failed: the same page again after a wait
  *
- * One exchange or one timer at a time.  Everything is in the two pairs of callbacks: *_bytes while data comes, *_done at the
- * end of an exchange, which decides what is next. */
+ * One exchange or one timer at a time.  Everything is in the two pairs of callbacks: *_bytes while
+ * data comes, *_done at the end of an exchange, which decides what is next. */
 #include "kube/informer.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@
 #include "kube/split_priv.h"
 
 enum {
-    WATCH_FAILURES_MAX = 3,  /* in a row; then the list is asked for */
+    WATCH_FAILURES_MAX = 3, /* in a row; then the list is asked for */
     TOKEN_MAX = 64 * 1024,
     METADATA_MAX = 256 * 1024,
     RESTARTS_BEFORE_WHOLE = 2 /* of one list by expired tokens; then it is asked for in one piece */
@@ -36,10 +36,10 @@ struct informer {
     struct kube_exchange *exchange;
     struct splitter split;
     struct cache cache;
-    struct buf version;       /* last seen; where the watch goes on */
+    struct buf version; /* last seen; where the watch goes on */
     /* the list under way */
     uint32_t list_no;
-    struct buf token;         /* of the page being asked for; "" for the first */
+    struct buf token;                    /* of the page being asked for; "" for the first */
     struct buf next_token, list_version; /* what the page says, before it is whole */
     int n_restarts;
     /* the watch under way */
@@ -48,10 +48,11 @@ struct informer {
     uint64_t n_events;
     /* how it goes */
     bool synced, want_list, closing;
-    int n_list_failures;      /* since a page came whole */
-    int n_watch_failures;     /* since a watch brought something: a good list alone proves nothing about it */
+    int n_list_failures;  /* since a page came whole */
+    int n_watch_failures; /* since a watch brought something: a good list alone proves nothing about
+                             it */
     int64_t began_us, alive_us;
-    struct err bad;           /* why the data of this exchange was refused */
+    struct err bad; /* why the data of this exchange was refused */
     struct kube_status bad_status;
     struct err failure;
     struct kube_status failure_status;
@@ -60,16 +61,21 @@ struct informer {
 
 struct informer_opts informer_opts_default(void)
 {
-    return (struct informer_opts){.page = 500, .list_us = US_PER_MIN, .idle_us = 90 * US_PER_S,
-                                  .watch_us = 5 * US_PER_MIN, .backoff_us = 250 * US_PER_MS,
-                                  .backoff_max_us = 30 * US_PER_S, .object_cap = 4 << 20, .max_objects = 1000000};
+    return (struct informer_opts){.page = 500,
+                                  .list_us = US_PER_MIN,
+                                  .idle_us = 90 * US_PER_S,
+                                  .watch_us = 5 * US_PER_MIN,
+                                  .backoff_us = 250 * US_PER_MS,
+                                  .backoff_max_us = 30 * US_PER_S,
+                                  .object_cap = 4 << 20,
+                                  .max_objects = 1000000};
 }
 
 static void begin_list(struct informer *inf);
 static void send_page(void *ctx);
 static void send_watch(void *ctx);
 
-/* ---- objects in and out ------------------------------------------------------------------------------- */
+/* ---- objects in and out ------------------------------------------------------------------ */
 
 static void release(struct informer *inf, struct kube_obj *o)
 {
@@ -101,8 +107,8 @@ static void tell_put(struct informer *inf, struct kube_obj *old, struct kube_obj
         h->add(h->ctx, o);
 }
 
-static enum err_code put_object(struct informer *inf, const struct json *obj, const char *text, size_t n,
-                                struct err *e)
+static enum err_code put_object(struct informer *inf, const struct json *obj, const char *text,
+                                size_t n, struct err *e)
 {
     struct kube_obj *o;
     enum err_code rc = inf->o.projection.make(inf->o.projection.ctx, obj, text, n, &o, e);
@@ -116,7 +122,8 @@ static enum err_code put_object(struct informer *inf, const struct json *obj, co
     }
     if (!old && inf->cache.n >= inf->o.max_objects) {
         release(inf, o);
-        return err_set(e, ERR_LIMIT, "more than %zu %s", inf->o.max_objects, inf->o.resource.plural);
+        return err_set(e, ERR_LIMIT, "more than %zu %s", inf->o.max_objects,
+                       inf->o.resource.plural);
     }
     tell_put(inf, cache_put(&inf->cache, o, inf->list_no), o);
     return ERR_OK;
@@ -129,7 +136,7 @@ static void sweep(struct informer *inf)
         tell_deleted(inf, o);
 }
 
-/* ---- what is next --------------------------------------------------------------------------------------- */
+/* ---- what is next ------------------------------------------------------------------------ */
 
 static void set_text(struct buf *b, const char *s)
 {
@@ -149,8 +156,8 @@ static void list_again(void *ctx)
 }
 
 /* Records why, and comes back to `next` after a wait that grows with the failures in a row. */
-static void fail(struct informer *inf, int *n_failures, const struct err *e, const struct kube_status *s,
-                 void (*next)(void *ctx))
+static void fail(struct informer *inf, int *n_failures, const struct err *e,
+                 const struct kube_status *s, void (*next)(void *ctx))
 {
     inf->failure = *e;
     inf->failure_status = s ? *s : (struct kube_status){.retry_after_us = -1, .date_us = -1};
@@ -187,8 +194,8 @@ static struct buf path_of(const struct informer *inf)
 }
 
 /* The error of an exchange that brought no usable data.  A status is left in *s. */
-static void exchange_error(struct informer *inf, enum err_code rc, const struct http_reply *reply, const struct err *e,
-                           struct kube_status *s, struct err *out)
+static void exchange_error(struct informer *inf, enum err_code rc, const struct http_reply *reply,
+                           const struct err *e, struct kube_status *s, struct err *out)
 {
     *s = (struct kube_status){.retry_after_us = -1, .date_us = -1};
     if (inf->bad.code) {
@@ -217,9 +224,10 @@ static void begin_exchange(struct informer *inf, enum split_kind kind, split_emi
     inf->bad_status = (struct kube_status){.retry_after_us = -1, .date_us = -1};
 }
 
-/* ---- list -------------------------------------------------------------------------------------------------- */
+/* ---- list -------------------------------------------------------------------------------- */
 
-static enum err_code read_list_metadata(struct informer *inf, const char *text, size_t n, struct err *e)
+static enum err_code read_list_metadata(struct informer *inf, const char *text, size_t n,
+                                        struct err *e)
 {
     struct json_doc *doc;
     enum err_code rc = json_parse(text, n, METADATA_MAX, "metadata", &doc, e);
@@ -239,7 +247,8 @@ static enum err_code read_list_metadata(struct informer *inf, const char *text, 
     return rc;
 }
 
-static bool list_item(void *ctx, bool is_metadata, const char *text, size_t n, const char *object, size_t n_object)
+static bool list_item(void *ctx, bool is_metadata, const char *text, size_t n, const char *object,
+                      size_t n_object)
 {
     struct informer *inf = ctx;
     struct json_doc *doc;
@@ -342,11 +351,15 @@ static void send_page(void *ctx)
     if (inf->token.n)
         kube_query(&path, "continue", inf->token.p);
     else
-        inf->list_no++; /* a first page is of a new moment: what an earlier one held proves nothing */
+        inf->list_no++; /* a first page is of a new moment: what an earlier one held proves nothing
+                         */
     begin_exchange(inf, SPLIT_LIST, list_item);
     inf->state = INFORMER_LISTING;
-    struct http_request q = {.path = path.p, .deadline_us = inf->o.list_us, .data = on_list_bytes,
-                             .done = on_list_done, .ctx = inf};
+    struct http_request q = {.path = path.p,
+                             .deadline_us = inf->o.list_us,
+                             .data = on_list_bytes,
+                             .done = on_list_done,
+                             .ctx = inf};
     enum err_code rc = buf_check(&path, &e);
     if (!rc)
         rc = kube_send(inf->k, KUBE_LIST, &q, &inf->exchange, &e);
@@ -364,7 +377,7 @@ static void begin_list(struct informer *inf)
     send_page(inf);
 }
 
-/* ---- watch --------------------------------------------------------------------------------------------------- */
+/* ---- watch ------------------------------------------------------------------------------- */
 
 static enum err_code take_version(struct informer *inf, const struct json *obj, struct err *e)
 {
@@ -378,7 +391,8 @@ static enum err_code take_version(struct informer *inf, const struct json *obj, 
 static enum err_code delete_object(struct informer *inf, const struct json *obj, struct err *e)
 {
     const struct json *meta = json_find(obj, "metadata");
-    const char *ns = json_text(json_find(meta, "namespace")), *name = json_text(json_find(meta, "name"));
+    const char *ns = json_text(json_find(meta, "namespace")),
+               *name = json_text(json_find(meta, "name"));
     if (!name || !*name)
         return err_set(e, ERR_PARSE, "object.metadata.name is missing");
     struct kube_obj *o = cache_take(&inf->cache, ns ? ns : "", name);
@@ -390,12 +404,12 @@ static enum err_code delete_object(struct informer *inf, const struct json *obj,
 static enum err_code stream_error(struct informer *inf, const struct json *obj, struct err *e)
 {
     kube_status_from_json(obj, &inf->bad_status);
-    return err_set(e, kube_is_gone(&inf->bad_status) ? ERR_MISSING : ERR_IO, "%d %s: %s", inf->bad_status.http,
-                   inf->bad_status.reason, inf->bad_status.message);
+    return err_set(e, kube_is_gone(&inf->bad_status) ? ERR_MISSING : ERR_IO, "%d %s: %s",
+                   inf->bad_status.http, inf->bad_status.reason, inf->bad_status.message);
 }
 
-static enum err_code take_event(struct informer *inf, const struct json *event, const char *object, size_t n_object,
-                                struct err *e)
+static enum err_code take_event(struct informer *inf, const struct json *event, const char *object,
+                                size_t n_object, struct err *e)
 {
     const char *type = json_text(json_find(event, "type"));
     const struct json *obj = json_find(event, "object");
@@ -417,7 +431,8 @@ static enum err_code take_event(struct informer *inf, const struct json *event, 
     return rc ? rc : take_version(inf, obj, e);
 }
 
-static bool watch_event(void *ctx, bool is_metadata, const char *text, size_t n, const char *object, size_t n_object)
+static bool watch_event(void *ctx, bool is_metadata, const char *text, size_t n, const char *object,
+                        size_t n_object)
 {
     struct informer *inf = ctx;
     struct json_doc *doc;
@@ -452,8 +467,8 @@ static bool on_watch_bytes(void *ctx, const char *p, size_t n)
     return !rc;
 }
 
-/* A watch that is no use.  The list is asked for when the version may be the reason: it is gone, refused, or the
- * server (not the network) failed again and again. */
+/* A watch that is no use.  The list is asked for when the version may be the reason: it is gone,
+ * refused, or the server (not the network) failed again and again. */
 static void watch_failed(struct informer *inf, const struct err *why, const struct kube_status *s)
 {
     bool gone = kube_is_gone(s), refused = s->http >= 400 && !kube_is_transient(s);
@@ -474,7 +489,8 @@ static bool lived(const struct informer *inf)
     return inf->n_events > 0 || clock_mono_us() - inf->watch_began_us > US_PER_S;
 }
 
-static void on_watch_done(void *ctx, enum err_code rc, struct http_reply *reply, const struct err *e)
+static void on_watch_done(void *ctx, enum err_code rc, struct http_reply *reply,
+                          const struct err *e)
 {
     struct informer *inf = ctx;
     struct kube_status s;
@@ -495,7 +511,8 @@ static void on_watch_done(void *ctx, enum err_code rc, struct http_reply *reply,
         return;
     }
     if (clean)
-        err_set(&inf->bad, ERR_IO, "watch of %s: ended at once or within an event", inf->o.resource.plural);
+        err_set(&inf->bad, ERR_IO, "watch of %s: ended at once or within an event",
+                inf->o.resource.plural);
     exchange_error(inf, rc, reply, e, &s, &why);
     if (silent) { /* perhaps our version is of a future that never comes */
         inf->stats.silent++;
@@ -522,8 +539,12 @@ static void send_watch(void *ctx)
     inf->n_events = 0;
     inf->watch_began_us = clock_mono_us();
     inf->stats.watches++;
-    struct http_request q = {.path = path.p, .deadline_us = life_us + US_PER_MIN, .idle_us = inf->o.idle_us,
-                             .data = on_watch_bytes, .done = on_watch_done, .ctx = inf};
+    struct http_request q = {.path = path.p,
+                             .deadline_us = life_us + US_PER_MIN,
+                             .idle_us = inf->o.idle_us,
+                             .data = on_watch_bytes,
+                             .done = on_watch_done,
+                             .ctx = inf};
     enum err_code rc = buf_check(&path, &e);
     if (!rc)
         rc = kube_send(inf->k, KUBE_WATCH, &q, &inf->exchange, &e);
@@ -532,19 +553,21 @@ static void send_watch(void *ctx)
         fail(inf, &inf->n_watch_failures, &e, NULL, send_watch);
 }
 
-/* ---- the rest --------------------------------------------------------------------------------------------------- */
+/* ---- the rest ---------------------------------------------------------------------------- */
 
 static char *copy_or_null(const char *s)
 {
     return s && *s ? mem_strdup(s) : NULL;
 }
 
-enum err_code informer_new(struct kube *k, const struct informer_opts *o, struct informer **out, struct err *e)
+enum err_code informer_new(struct kube *k, const struct informer_opts *o, struct informer **out,
+                           struct err *e)
 {
     *out = NULL;
-    if (!o->projection.make || !o->projection.free || !o->resource.plural[0] || o->page < 1 || o->idle_us <= 0 ||
-        o->watch_us <= 0 || o->list_us <= 0)
-        return err_set(e, ERR_INVAL, "informer of \"%s\": options that do not work", o->resource.plural);
+    if (!o->projection.make || !o->projection.free || !o->resource.plural[0] || o->page < 1 ||
+        o->idle_us <= 0 || o->watch_us <= 0 || o->list_us <= 0)
+        return err_set(e, ERR_INVAL, "informer of \"%s\": options that do not work",
+                       o->resource.plural);
     struct informer *inf = mem_zero(1, sizeof *inf);
     inf->k = k;
     inf->o = *o;

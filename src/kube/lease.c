@@ -1,8 +1,8 @@
 /* lease.c - one attempt at a time.
  *
- * What is known of the record is the last answer of the server (`doc`), so a write changes our fields and keeps all others.
- * Each attempt goes: know the record (read it unless the last write told us), decide, write.  A conflict starts over
- * once with a fresh read. */
+ * What is known of the record is the last answer of the server (`doc`), so a write changes our
+ * fields and keeps all others. Each attempt goes: know the record (read it unless the last write
+ * told us), decide, write.  A conflict starts over once with a fresh read. */
 #include "kube/lease.h"
 
 #include <errno.h>
@@ -25,10 +25,10 @@ struct lease {
     struct kube *k;
     struct lease_opts o;
     char *ns, *name, *me;
-    struct json_doc *doc;   /* the record as last seen; NULL: not known */
+    struct json_doc *doc; /* the record as last seen; NULL: not known */
     struct record seen;
-    int64_t changed_us;     /* monotonic, when we saw it change */
-    int64_t until_us;       /* of the attempt under way */
+    int64_t changed_us; /* monotonic, when we saw it change */
+    int64_t until_us;   /* of the attempt under way */
     int64_t next_us;
     _Atomic int64_t held_until_us;
     _Atomic uint64_t epoch;
@@ -36,7 +36,9 @@ struct lease {
 
 struct lease_opts lease_opts_default(void)
 {
-    return (struct lease_opts){.duration_us = 15 * US_PER_S, .renew_us = 10 * US_PER_S, .retry_us = 2 * US_PER_S,
+    return (struct lease_opts){.duration_us = 15 * US_PER_S,
+                               .renew_us = 10 * US_PER_S,
+                               .retry_us = 2 * US_PER_S,
                                .margin_us = 500 * US_PER_MS};
 }
 
@@ -54,18 +56,20 @@ static void forget(struct lease *l)
     l->doc = NULL;
 }
 
-enum err_code lease_new(struct kube *k, const struct lease_opts *o, struct lease **out, struct err *e)
+enum err_code lease_new(struct kube *k, const struct lease_opts *o, struct lease **out,
+                        struct err *e)
 {
     *out = NULL;
     if (!o->ns || !*o->ns || !o->name || !*o->name || !o->holder || !*o->holder)
         return err_set(e, ERR_INVAL, "lease: namespace, name and holder are needed");
-    if (o->retry_us <= 0 || o->margin_us < 0 || o->duration_us % US_PER_S || o->retry_us >= o->renew_us ||
-        o->renew_us >= o->duration_us - o->margin_us)
+    if (o->retry_us <= 0 || o->margin_us < 0 || o->duration_us % US_PER_S ||
+        o->retry_us >= o->renew_us || o->renew_us >= o->duration_us - o->margin_us)
         return err_set(e, ERR_INVAL,
-                       "lease %s: expected retry < renew < duration - margin, and a duration of whole seconds; "
+                       "lease %s: expected retry < renew < duration - margin, and a duration of "
+                       "whole seconds; "
                        "they are %g, %g, %g and %g s",
-                       o->name, (double)o->retry_us / 1e6, (double)o->renew_us / 1e6, (double)o->duration_us / 1e6,
-                       (double)o->margin_us / 1e6);
+                       o->name, (double)o->retry_us / 1e6, (double)o->renew_us / 1e6,
+                       (double)o->duration_us / 1e6, (double)o->margin_us / 1e6);
     struct lease *l = mem_zero(1, sizeof *l);
     l->k = k;
     l->o = *o;
@@ -88,14 +92,17 @@ void lease_free(struct lease *l)
     mem_free(l);
 }
 
-/* ---- the record ------------------------------------------------------------------------------------------ */
+/* ---- the record -------------------------------------------------------------------------- */
 
 static enum err_code read_record(const struct json *root, struct record *out, struct err *e)
 {
     struct reader r = {.e = e};
-    const struct json *meta = read_object(&r, root, "metadata"), *spec = read_object(&r, root, "spec");
-    const char *version = read_text(&r, meta, "resourceVersion"), *renewed = read_text(&r, spec, "renewTime");
-    const char *holder = read_text(&r, spec, "holderIdentity"), *acquired = read_text(&r, spec, "acquireTime");
+    const struct json *meta = read_object(&r, root, "metadata"),
+                      *spec = read_object(&r, root, "spec");
+    const char *version = read_text(&r, meta, "resourceVersion"),
+               *renewed = read_text(&r, spec, "renewTime");
+    const char *holder = read_text(&r, spec, "holderIdentity"),
+               *acquired = read_text(&r, spec, "acquireTime");
     int64_t seconds = read_int(&r, spec, "leaseDurationSeconds", 0);
     int64_t transitions = read_int(&r, spec, "leaseTransitions", 0);
     if (!r.rc && !*version)
@@ -109,9 +116,12 @@ static enum err_code read_record(const struct json *root, struct record *out, st
     hash_str(&h, acquired);
     hash_str(&h, renewed);
     hash_i64(&h, transitions);
-    *out = (struct record){.holder = mem_strdup(holder), .acquired = mem_strdup(acquired),
-                           .version = mem_strdup(version), .duration_us = seconds * US_PER_S,
-                           .transitions = transitions, .hash = hash_value(&h)};
+    *out = (struct record){.holder = mem_strdup(holder),
+                           .acquired = mem_strdup(acquired),
+                           .version = mem_strdup(version),
+                           .duration_us = seconds * US_PER_S,
+                           .transitions = transitions,
+                           .hash = hash_value(&h)};
     return ERR_OK;
 }
 
@@ -136,17 +146,18 @@ static enum err_code learn(struct lease *l, const struct kube_reply *reply, stru
     return ERR_OK;
 }
 
-/* ---- writing ---------------------------------------------------------------------------------------------- */
+/* ---- writing ----------------------------------------------------------------------------- */
 
 struct claim {
     const char *holder, *acquired, *renewed;
     int64_t duration_us, transitions;
 };
 
-static void write_spec(struct json_writer *w, const struct json *old, const struct claim *c, bool *whole)
+static void write_spec(struct json_writer *w, const struct json *old, const struct claim *c,
+                       bool *whole)
 {
-    static const char *const ours[] = {"holderIdentity", "leaseDurationSeconds", "acquireTime", "renewTime",
-                                       "leaseTransitions"};
+    static const char *const ours[] = {"holderIdentity", "leaseDurationSeconds", "acquireTime",
+                                       "renewTime", "leaseTransitions"};
     json_open(w, "spec");
     json_put_str(w, ours[0], c->holder);
     json_put_i64(w, ours[1], c->duration_us / US_PER_S);
@@ -178,13 +189,17 @@ static void write_metadata(struct json_writer *w, const struct lease *l, bool *w
     json_close(w);
 }
 
-static enum err_code call(struct lease *l, enum kube_verb verb, const char *body, struct kube_reply *reply,
-                          struct err *e)
+static enum err_code call(struct lease *l, enum kube_verb verb, const char *body,
+                          struct kube_reply *reply, struct err *e)
 {
     struct buf path = buf_init(4096);
     kube_path(&path, &KUBE_LEASES, l->ns, verb == KUBE_CREATE ? NULL : l->name, NULL);
     int64_t left_us = l->until_us - clock_mono_us();
-    struct kube_call c = {.verb = verb, .path = path.p, .body = body, .once = true, .body_cap = 1 << 20,
+    struct kube_call c = {.verb = verb,
+                          .path = path.p,
+                          .body = body,
+                          .once = true,
+                          .body_cap = 1 << 20,
                           .deadline_us = left_us > 0 ? left_us : 1};
     enum err_code rc = kube_do(l->k, &c, reply, e);
     buf_fini(&path);
@@ -221,7 +236,7 @@ static enum err_code put(struct lease *l, const struct claim *c, bool *conflict,
     return *conflict ? ERR_OK : rc;
 }
 
-/* ---- deciding ----------------------------------------------------------------------------------------------- */
+/* ---- deciding ---------------------------------------------------------------------------- */
 
 static bool is_mine(const struct lease *l)
 {
@@ -232,7 +247,8 @@ static bool may_take(const struct lease *l)
 {
     if (!l->doc || !*l->seen.holder || is_mine(l))
         return true;
-    int64_t theirs_us = l->seen.duration_us > l->o.duration_us ? l->seen.duration_us : l->o.duration_us;
+    int64_t theirs_us =
+        l->seen.duration_us > l->o.duration_us ? l->seen.duration_us : l->o.duration_us;
     return clock_mono_us() - l->changed_us > theirs_us;
 }
 
@@ -257,7 +273,8 @@ static void lead(struct lease *l, int64_t began_us)
 {
     int64_t until_us = began_us + l->o.duration_us - l->o.margin_us;
     if (clock_mono_us() >= atomic_load(&l->held_until_us))
-        atomic_fetch_add(&l->epoch, 1); /* before held: a reader never sees the new term with the old number */
+        atomic_fetch_add(&l->epoch,
+                         1); /* before held: a reader never sees the new term with the old number */
     atomic_store(&l->held_until_us, until_us);
 }
 
@@ -265,7 +282,9 @@ static enum err_code claim(struct lease *l, bool *conflict, struct err *e)
 {
     char now[KUBE_TIME_TEXT];
     bool mine = is_mine(l);
-    struct claim c = {.holder = l->me, .renewed = now, .duration_us = l->o.duration_us,
+    struct claim c = {.holder = l->me,
+                      .renewed = now,
+                      .duration_us = l->o.duration_us,
                       .transitions = l->doc ? l->seen.transitions + !mine : 0};
     kube_time_format(clock_wall_us(), now);
     char *acquired = mem_strdup(mine && *l->seen.acquired ? l->seen.acquired : now);
@@ -291,7 +310,8 @@ enum err_code lease_try(struct lease *l, struct err *e)
         if (may_take(l))
             rc = claim(l, &conflict, e);
         else
-            atomic_store(&l->held_until_us, 0); /* another took it: no need to wait for our time to end */
+            atomic_store(&l->held_until_us,
+                         0); /* another took it: no need to wait for our time to end */
     }
     if (rc)
         err_wrap(e, "lease %s/%s", l->ns, l->name);
@@ -313,7 +333,10 @@ enum err_code lease_release(struct lease *l, struct err *e)
         rc = know(l, e);
         if (rc || !l->doc || !is_mine(l))
             break;
-        struct claim c = {.holder = "", .acquired = now, .renewed = now, .duration_us = US_PER_S,
+        struct claim c = {.holder = "",
+                          .acquired = now,
+                          .renewed = now,
+                          .duration_us = US_PER_S,
                           .transitions = l->seen.transitions};
         rc = put(l, &c, &conflict, e);
     }
@@ -322,7 +345,7 @@ enum err_code lease_release(struct lease *l, struct err *e)
     return rc;
 }
 
-/* ---- what others see ------------------------------------------------------------------------------------------ */
+/* ---- what others see --------------------------------------------------------------------- */
 
 int64_t lease_wait_us(const struct lease *l)
 {

@@ -70,24 +70,26 @@ static void node_free(void *ctx, struct kube_obj *o)
     mem_free(o);
 }
 
-static enum err_code node_make(void *ctx, const struct json *obj, const char *text, size_t n, struct kube_obj **out,
-                               struct err *e)
+static enum err_code node_make(void *ctx, const struct json *obj, const char *text, size_t n,
+                               struct kube_obj **out, struct err *e)
 {
     (void)text, (void)n;
     struct reader r = {.pool = ctx, .e = e};
     struct offer offer = {0};
     struct meta_texts m = read_meta(&r, obj);
-    const struct json *spec = read_object(&r, obj, "spec"), *status = read_object(&r, obj, "status");
+    const struct json *spec = read_object(&r, obj, "spec"),
+                      *status = read_object(&r, obj, "status");
     const struct json *taints = read_list(&r, spec, "taints");
     struct pairs labels = read_pairs(&r, m.meta, "labels", false);
     struct pairs annotations = read_pairs(&r, m.meta, "annotations", true);
     size_t n_taints = count_taints(&r, taints), n_pairs = (size_t)labels.n + annotations.n;
     read_offer(&r, status, &offer);
     *out = NULL;
-    struct kube_node *node =
-        r.rc ? NULL
-             : block_new(&r, &m, sizeof *node + n_pairs * sizeof(struct kube_label) +
-                                     offer.devices.n * sizeof(struct kube_device) + n_taints * sizeof(struct kube_taint));
+    struct kube_node *node = r.rc ? NULL
+                                  : block_new(&r, &m,
+                                              sizeof *node + n_pairs * sizeof(struct kube_label) +
+                                                  offer.devices.n * sizeof(struct kube_device) +
+                                                  n_taints * sizeof(struct kube_taint));
     if (!node)
         return r.rc;
     struct kube_label *pairs = (struct kube_label *)(void *)(node + 1);

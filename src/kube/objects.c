@@ -9,7 +9,7 @@
 
 #define OUR_PREFIX "sluice.dev/"
 
-/* ---- reading --------------------------------------------------------------------------------------- */
+/* ---- reading ----------------------------------------------------------------------------- */
 
 void read_fail(struct reader *r, enum err_code code, const char *key, const char *what)
 {
@@ -109,7 +109,7 @@ const char *hold(struct reader *r, const char *s)
     return text_hold(r->pool, s, strlen(s));
 }
 
-/* ---- labels and annotations -------------------------------------------------------------------------- */
+/* ---- labels and annotations -------------------------------------------------------------- */
 
 static bool wanted(const struct pairs *p, const struct json *v)
 {
@@ -144,7 +144,8 @@ void fill_pairs(struct reader *r, const struct pairs *p, struct kube_label *out)
     size_t n = 0;
     for (const struct json *v = p->n ? json_first(p->list) : NULL; v; v = json_next(v)) {
         if (wanted(p, v))
-            out[n++] = (struct kube_label){.key = hold(r, json_key(v)), .value = hold(r, json_text(v))};
+            out[n++] =
+                (struct kube_label){.key = hold(r, json_key(v)), .value = hold(r, json_text(v))};
     }
     if (n)
         qsort(out, n, sizeof *out, by_key);
@@ -167,7 +168,7 @@ const char *kube_label_find(const struct kube_label *labels, size_t n, const cha
     return NULL;
 }
 
-/* ---- the head ---------------------------------------------------------------------------------------- */
+/* ---- the head ---------------------------------------------------------------------------- */
 
 struct meta_texts read_meta(struct reader *r, const struct json *obj)
 {
@@ -212,14 +213,15 @@ void *block_new(struct reader *r, const struct meta_texts *m, size_t bytes)
     return o;
 }
 
-/* ---- devices ------------------------------------------------------------------------------------------ */
+/* ---- devices ----------------------------------------------------------------------------- */
 
 bool kube_is_gpu(const char *resource)
 {
     const char *slash = strchr(resource, '/');
     if (!slash)
         return false;
-    return strcmp(slash, "/gpu") == 0 || strncmp(slash, "/mig-", 5) == 0 || strncmp(resource, "gpu.", 4) == 0;
+    return strcmp(slash, "/gpu") == 0 || strncmp(slash, "/mig-", 5) == 0 ||
+           strncmp(resource, "gpu.", 4) == 0;
 }
 
 static size_t device_slot(struct reader *r, struct devices *d, const char *resource)
@@ -272,7 +274,7 @@ int64_t fill_devices(struct reader *r, const struct devices *d, struct kube_devi
     return sum;
 }
 
-/* ---- anything else -------------------------------------------------------------------------------------- */
+/* ---- anything else ----------------------------------------------------------------------- */
 
 static void raw_free(void *ctx, struct kube_obj *o)
 {
@@ -283,8 +285,8 @@ static void raw_free(void *ctx, struct kube_obj *o)
     mem_free(o);
 }
 
-static enum err_code raw_make(void *ctx, const struct json *obj, const char *text, size_t n, struct kube_obj **out,
-                              struct err *e)
+static enum err_code raw_make(void *ctx, const struct json *obj, const char *text, size_t n,
+                              struct kube_obj **out, struct err *e)
 {
     struct reader r = {.pool = ctx, .e = e};
     struct meta_texts m = read_meta(&r, obj);
@@ -293,7 +295,8 @@ static enum err_code raw_make(void *ctx, const struct json *obj, const char *tex
     int64_t generation = read_int(&r, m.meta, "generation", -1);
     size_t n_pairs = (size_t)labels.n + annotations.n, bytes;
     *out = NULL;
-    if (!r.rc && !size_add(sizeof(struct kube_raw) + n_pairs * sizeof(struct kube_label) + 1, n, &bytes))
+    if (!r.rc &&
+        !size_add(sizeof(struct kube_raw) + n_pairs * sizeof(struct kube_label) + 1, n, &bytes))
         read_fail(&r, ERR_LIMIT, "object", "too large");
     struct kube_raw *x = r.rc ? NULL : block_new(&r, &m, bytes);
     if (!x)

@@ -1,8 +1,9 @@
 /* objects.h - what is kept of pods, nodes and the rest.
  *
- * A pod or node becomes one block of memory holding the fields that are read later; repeated text is pooled
- * (kube/text.h), so names compare by address within one pool.  Everything else (workloads, autoscalers, our own
- * resource) is kept as its JSON text without managedFields and parsed again when looked at: there are few.
+ * A pod or node becomes one block of memory holding the fields that are read later; repeated text
+ * is pooled (kube/text.h), so names compare by address within one pool.  Everything else
+ * (workloads, autoscalers, our own resource) is kept as its JSON text without managedFields and
+ * parsed again when looked at: there are few.
  *
  * Times are microseconds since 1970 UTC, -1 when unset.  Texts are never NULL: "" when unset.
  * Projections refuse wrong types (ERR_PARSE naming the field): an API server never sends them. */
@@ -32,23 +33,25 @@ const char *kube_phase_name(enum kube_phase p); /* "Pending" */
 
 struct kube_pod {
     struct kube_obj meta;
-    const char *node;          /* "" while unbound */
-    const char *scheduler;     /* spec.schedulerName */
+    const char *node;      /* "" while unbound */
+    const char *scheduler; /* spec.schedulerName */
     const char *priority_class;
     const char *owner_kind, *owner_name, *owner_uid; /* of the controller reference */
-    const char *waiting;       /* reason a container waits for: ImagePullBackOff, CrashLoopBackOff ...; "" */
-    const char *reason;        /* status.reason: Evicted, Preempting ...; "" */
+    const char
+        *waiting; /* reason a container waits for: ImagePullBackOff, CrashLoopBackOff ...; "" */
+    const char *reason; /* status.reason: Evicted, Preempting ...; "" */
     int64_t created_us, scheduled_us, started_us, ready_since_us;
-    int64_t deletion_us;       /* deletionTimestamp: when its grace ends */
-    int64_t cpu_milli, mem_bytes; /* requests: containers, sidecars, init containers and overhead, as the scheduler counts */
-    int64_t gpus;              /* sum over devices */
+    int64_t deletion_us;          /* deletionTimestamp: when its grace ends */
+    int64_t cpu_milli, mem_bytes; /* requests: containers, sidecars, init containers and overhead,
+                                     as the scheduler counts */
+    int64_t gpus;                 /* sum over devices */
     int32_t priority;
     int32_t restarts;
     enum kube_phase phase;
     bool ready;
-    bool gated;                /* has scheduling gates */
-    bool terminating;          /* deletionTimestamp set */
-    bool unschedulable;        /* PodScheduled is False with reason Unschedulable */
+    bool gated;         /* has scheduling gates */
+    bool terminating;   /* deletionTimestamp set */
+    bool unschedulable; /* PodScheduled is False with reason Unschedulable */
     uint16_t n_labels, n_annotations, n_devices;
     const struct kube_label *labels;      /* sorted by key text */
     const struct kube_label *annotations; /* sluice.dev/... only, sorted by key text */
@@ -75,16 +78,18 @@ struct kube_node {
 struct kube_raw {
     struct kube_obj meta;
     int64_t created_us;
-    int64_t generation;  /* -1 without */
+    int64_t generation; /* -1 without */
     bool terminating;
     uint16_t n_labels, n_annotations;
     const struct kube_label *labels;
     const struct kube_label *annotations; /* sluice.dev/... only */
-    const char *text;    /* the whole JSON, managedFields null; kind and apiVersion may be absent (lists leave them out) */
+    const char *text; /* the whole JSON, managedFields null; kind and apiVersion may be absent
+                         (lists leave them out) */
     size_t n_text;
 };
 /* Parsed anew; free with json_free. */
-NODISCARD enum err_code kube_raw_json(const struct kube_raw *r, struct json_doc **out, struct err *e);
+NODISCARD enum err_code kube_raw_json(const struct kube_raw *r, struct json_doc **out,
+                                      struct err *e);
 
 /* For informer_opts.projection; the pool is borrowed and must outlive the informer. */
 struct kube_projection kube_pod_projection(struct text_pool *pool);

@@ -1,8 +1,8 @@
 /* objects_priv.h - inside kube/: reading fields of an object, building its block.
  *
- * A reader remembers the first wrong type, so a projection reads one field after another and looks once at the end.
- * A block is the struct, its arrays and its own texts in one allocation, laid out by a builder in two passes: the first
- * adds up, the second places. */
+ * A reader remembers the first wrong type, so a projection reads one field after another and looks
+ * once at the end. A block is the struct, its arrays and its own texts in one allocation, laid out
+ * by a builder in two passes: the first adds up, the second places. */
 #ifndef KUBE_OBJECTS_PRIV_H
 #define KUBE_OBJECTS_PRIV_H
 
@@ -15,7 +15,8 @@ struct reader {
     enum err_code rc;
     struct err *e;
 };
-/* All give the neutral value ("" , 0, -1, NULL) for a member that is absent or null, and remember a wrong type. */
+/* All give the neutral value ("" , 0, -1, NULL) for a member that is absent or null, and remember a
+ * wrong type. */
 const char *read_text(struct reader *r, const struct json *obj, const char *key);
 bool read_true(struct reader *r, const struct json *obj, const char *key);
 int64_t read_int(struct reader *r, const struct json *obj, const char *key, int64_t absent);
@@ -45,7 +46,8 @@ struct meta_texts {
 };
 struct meta_texts read_meta(struct reader *r, const struct json *obj);
 
-/* One allocation of `bytes` plus the head's texts at its end; the head is filled in.  NULL and r->rc when out of memory. */
+/* One allocation of `bytes` plus the head's texts at its end; the head is filled in.  NULL and
+ * r->rc when out of memory. */
 void *block_new(struct reader *r, const struct meta_texts *m, size_t bytes);
 
 /* Extended resources of a requests or allocatable map that are GPUs, added to a list by name. */
@@ -59,6 +61,7 @@ struct devices {
 int64_t device_find(const struct devices *d, const char *resource);
 void device_add(struct reader *r, struct devices *d, const char *resource, int64_t n);
 void device_max(struct reader *r, struct devices *d, const char *resource, int64_t n);
-int64_t fill_devices(struct reader *r, const struct devices *d, struct kube_device *out); /* their sum */
+int64_t fill_devices(struct reader *r, const struct devices *d,
+                     struct kube_device *out); /* their sum */
 
 #endif

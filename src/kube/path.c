@@ -5,18 +5,22 @@
 #include "base/tz.h"
 #include "kube/client_priv.h"
 
-const struct kube_resource KUBE_PODS = {"", "v1", "pods", "Pod", true, false},
+const struct kube_resource
+    KUBE_PODS = {"", "v1", "pods", "Pod", true, false},
     KUBE_NODES = {"", "v1", "nodes", "Node", false, false},
     KUBE_NAMESPACES = {"", "v1", "namespaces", "Namespace", false, false},
     KUBE_DEPLOYMENTS = {"apps", "v1", "deployments", "Deployment", true, true},
     KUBE_STATEFULSETS = {"apps", "v1", "statefulsets", "StatefulSet", true, true},
     KUBE_REPLICASETS = {"apps", "v1", "replicasets", "ReplicaSet", true, true},
-    KUBE_HPAS = {"autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler", true, false},
+    KUBE_HPAS = {"autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler",
+                 true,          false},
     KUBE_LEASES = {"coordination.k8s.io", "v1", "leases", "Lease", true, false},
     KUBE_EVENTS = {"events.k8s.io", "v1", "events", "Event", true, false},
-    KUBE_CAPACITY_TARGETS = {"sluice.dev", "v1alpha1", "capacitytargets", "CapacityTarget", true, false},
+    KUBE_CAPACITY_TARGETS = {"sluice.dev",     "v1alpha1", "capacitytargets",
+                             "CapacityTarget", true,       false},
     KUBE_SCALED_OBJECTS = {"keda.sh", "v1alpha1", "scaledobjects", "ScaledObject", true, false},
-    KUBE_VPAS = {"autoscaling.k8s.io", "v1", "verticalpodautoscalers", "VerticalPodAutoscaler", true, false};
+    KUBE_VPAS = {"autoscaling.k8s.io",    "v1", "verticalpodautoscalers",
+                 "VerticalPodAutoscaler", true, false};
 
 static void segment(struct buf *out, const char *s)
 {
@@ -24,7 +28,8 @@ static void segment(struct buf *out, const char *s)
     http_escape(out, s);
 }
 
-void kube_path(struct buf *out, const struct kube_resource *r, const char *ns, const char *name, const char *sub)
+void kube_path(struct buf *out, const struct kube_resource *r, const char *ns, const char *name,
+               const char *sub)
 {
     buf_str(out, r->group[0] ? "/apis" : "/api");
     if (r->group[0])

@@ -1,9 +1,9 @@
 /* pod.c - pods: what they ask for, where they are, how they are.
  *
- * Requests are counted as the scheduler does (k8s.io/component-helpers/resource PodRequests): containers plus
- * sidecars (init containers that restart always) run together; each plain init container runs beside the sidecars started
- * before it; the pod needs the larger of the two, plus overhead.  Pod-level requests (spec.resources) replace
- * cpu and memory of that. */
+ * Requests are counted as the scheduler does (k8s.io/component-helpers/resource PodRequests):
+ * containers plus sidecars (init containers that restart always) run together; each plain init
+ * container runs beside the sidecars started before it; the pod needs the larger of the two, plus
+ * overhead.  Pod-level requests (spec.resources) replace cpu and memory of that. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -25,7 +25,7 @@ static enum kube_phase read_phase(struct reader *r, const struct json *status)
     return *s ? KUBE_UNKNOWN : KUBE_PENDING;
 }
 
-/* ---- requests ----------------------------------------------------------------------------------------- */
+/* ---- requests ---------------------------------------------------------------------------- */
 
 struct requests {
     int64_t cpu_milli, mem_bytes;
@@ -89,7 +89,8 @@ static void read_requests(struct reader *r, const struct json *spec, struct requ
     struct requests init = {0}, sidecars = {0};
     for (const struct json *c = elements(read_list(r, spec, "containers")); c; c = json_next(c))
         add_map(r, requests_of(r, c), sum);
-    for (const struct json *c = elements(read_list(r, spec, "initContainers")); c; c = json_next(c)) {
+    for (const struct json *c = elements(read_list(r, spec, "initContainers")); c;
+         c = json_next(c)) {
         struct requests beside = sidecars;
         if (strcmp(read_text(r, c, "restartPolicy"), "Always") == 0) {
             add_map(r, requests_of(r, c), &sidecars);
@@ -111,7 +112,7 @@ static void read_requests(struct reader *r, const struct json *spec, struct requ
     add_map(r, read_object(r, spec, "overhead"), sum);
 }
 
-/* ---- status ------------------------------------------------------------------------------------------- */
+/* ---- status ------------------------------------------------------------------------------ */
 
 struct condition {
     bool found, is_true;
@@ -119,7 +120,8 @@ struct condition {
     int64_t since_us;
 };
 
-static struct condition find_condition(struct reader *r, const struct json *status, const char *type)
+static struct condition find_condition(struct reader *r, const struct json *status,
+                                       const char *type)
 {
     struct condition out = {.reason = "", .since_us = -1};
     for (const struct json *c = elements(read_list(r, status, "conditions")); c; c = json_next(c)) {
@@ -134,16 +136,17 @@ static struct condition find_condition(struct reader *r, const struct json *stat
     return out;
 }
 
-/* Restarts over all containers, and the first reason one waits for; ContainerCreating and PodInitializing are the
- * ordinary course, any other reason says more. */
-static void read_containers(struct reader *r, const struct json *status, const char *key, int64_t *restarts,
-                            const char **waiting)
+/* Restarts over all containers, and the first reason one waits for; ContainerCreating and
+ * PodInitializing are the ordinary course, any other reason says more. */
+static void read_containers(struct reader *r, const struct json *status, const char *key,
+                            int64_t *restarts, const char **waiting)
 {
     for (const struct json *c = elements(read_list(r, status, key)); c; c = json_next(c)) {
         add_checked(r, "restartCount", restarts, read_int(r, c, "restartCount", 0));
         const struct json *wait = read_object(r, read_object(r, c, "state"), "waiting");
         const char *reason = read_text(r, wait, "reason");
-        bool ordinary = strcmp(*waiting, "ContainerCreating") == 0 || strcmp(*waiting, "PodInitializing") == 0;
+        bool ordinary =
+            strcmp(*waiting, "ContainerCreating") == 0 || strcmp(*waiting, "PodInitializing") == 0;
         if (*reason && (!**waiting || ordinary))
             *waiting = reason;
     }
@@ -151,21 +154,23 @@ static void read_containers(struct reader *r, const struct json *status, const c
 
 static const struct json *controller_of(struct reader *r, const struct json *meta)
 {
-    for (const struct json *o = elements(read_list(r, meta, "ownerReferences")); o; o = json_next(o)) {
+    for (const struct json *o = elements(read_list(r, meta, "ownerReferences")); o;
+         o = json_next(o)) {
         if (read_true(r, o, "controller"))
             return o;
     }
     return NULL;
 }
 
-/* ---- the projection ------------------------------------------------------------------------------------- */
+/* ---- the projection ---------------------------------------------------------------------- */
 
 static int32_t clamp32(int64_t v)
 {
     return v > INT32_MAX ? INT32_MAX : v < INT32_MIN ? INT32_MIN : (int32_t)v;
 }
 
-static void fill_spec(struct reader *r, struct kube_pod *p, const struct json *spec, const struct json *owner)
+static void fill_spec(struct reader *r, struct kube_pod *p, const struct json *spec,
+                      const struct json *owner)
 {
     p->node = hold(r, read_text(r, spec, "nodeName"));
     p->scheduler = hold(r, read_text(r, spec, "schedulerName"));
@@ -188,7 +193,8 @@ static void fill_status(struct reader *r, struct kube_pod *p, const struct json 
     p->ready = ready.is_true;
     p->ready_since_us = ready.is_true ? ready.since_us : -1;
     p->scheduled_us = scheduled.is_true ? scheduled.since_us : -1;
-    p->unschedulable = scheduled.found && !scheduled.is_true && strcmp(scheduled.reason, "Unschedulable") == 0;
+    p->unschedulable =
+        scheduled.found && !scheduled.is_true && strcmp(scheduled.reason, "Unschedulable") == 0;
     p->started_us = read_time_us(r, status, "startTime");
     read_containers(r, status, "initContainerStatuses", &restarts, &waiting);
     read_containers(r, status, "containerStatuses", &restarts, &waiting);
@@ -200,8 +206,9 @@ static void fill_status(struct reader *r, struct kube_pod *p, const struct json 
 static void pod_free(void *ctx, struct kube_obj *o)
 {
     struct kube_pod *p = (struct kube_pod *)(void *)o;
-    const char *texts[] = {o->ns,         p->node,       p->scheduler, p->priority_class, p->owner_kind,
-                           p->owner_name, p->owner_uid, p->waiting,   p->reason};
+    const char *texts[] = {o->ns,         p->node,       p->scheduler, p->priority_class,
+                           p->owner_kind, p->owner_name, p->owner_uid, p->waiting,
+                           p->reason};
     for (size_t i = 0; i < ARRAY_LEN(texts); i++)
         text_drop(ctx, texts[i]);
     drop_pairs(ctx, p->labels, p->n_labels);
@@ -211,14 +218,15 @@ static void pod_free(void *ctx, struct kube_obj *o)
     mem_free(o);
 }
 
-static enum err_code pod_make(void *ctx, const struct json *obj, const char *text, size_t n, struct kube_obj **out,
-                              struct err *e)
+static enum err_code pod_make(void *ctx, const struct json *obj, const char *text, size_t n,
+                              struct kube_obj **out, struct err *e)
 {
     (void)text, (void)n;
     struct reader r = {.pool = ctx, .e = e};
     struct requests q = {0};
     struct meta_texts m = read_meta(&r, obj);
-    const struct json *spec = read_object(&r, obj, "spec"), *status = read_object(&r, obj, "status");
+    const struct json *spec = read_object(&r, obj, "spec"),
+                      *status = read_object(&r, obj, "status");
     const struct json *owner = controller_of(&r, m.meta);
     struct pairs labels = read_pairs(&r, m.meta, "labels", false);
     struct pairs annotations = read_pairs(&r, m.meta, "annotations", true);
@@ -226,8 +234,9 @@ static enum err_code pod_make(void *ctx, const struct json *obj, const char *tex
     size_t n_pairs = (size_t)labels.n + annotations.n;
     *out = NULL;
     struct kube_pod *p = r.rc ? NULL
-                              : block_new(&r, &m, sizeof *p + n_pairs * sizeof(struct kube_label) +
-                                                      q.devices.n * sizeof(struct kube_device));
+                              : block_new(&r, &m,
+                                          sizeof *p + n_pairs * sizeof(struct kube_label) +
+                                              q.devices.n * sizeof(struct kube_device));
     if (!p)
         return r.rc;
     struct kube_label *pairs = (struct kube_label *)(void *)(p + 1);

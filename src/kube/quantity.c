@@ -1,7 +1,8 @@
 /* quantity.c - exact integer arithmetic; a double would lose the last bytes of a large memory size.
  *
- * value = digits * 10^ten * 2^two, computed in 128 bits.  A quantity smaller than one part is rounded up, as
- * Quantity.Value() and MilliValue() do, so a request of "1n" CPU counts as 1 milli. */
+ * value = digits * 10^ten * 2^two, computed in 128 bits.  A quantity smaller than one part is
+ * rounded up, as Quantity.Value() and MilliValue() do, so a request of "1n" CPU counts as 1 milli.
+ */
 #include "kube/quantity.h"
 
 #include <stdbool.h>
@@ -60,8 +61,9 @@ static bool read_suffix(const char *s, struct number *n)
     static const struct {
         const char *suffix;
         int ten, two;
-    } rows[] = {{"", 0, 0},   {"m", -3, 0}, {"u", -6, 0},  {"n", -9, 0},  {"k", 3, 0},   {"M", 6, 0},
-                {"G", 9, 0},  {"T", 12, 0}, {"P", 15, 0},  {"E", 18, 0},  {"Ki", 0, 10}, {"Mi", 0, 20},
+    } rows[] = {{"", 0, 0},    {"m", -3, 0},  {"u", -6, 0},  {"n", -9, 0},
+                {"k", 3, 0},   {"M", 6, 0},   {"G", 9, 0},   {"T", 12, 0},
+                {"P", 15, 0},  {"E", 18, 0},  {"Ki", 0, 10}, {"Mi", 0, 20},
                 {"Gi", 0, 30}, {"Ti", 0, 40}, {"Pi", 0, 50}, {"Ei", 0, 60}};
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         if (strcmp(s, rows[i].suffix) == 0) {
@@ -91,7 +93,8 @@ static bool scale(const struct number *n, int64_t per_one, int64_t *out)
     *out = 0;
     if (n->digits == 0)
         return true;
-    if (n->ten > EXPONENT_MAX || __builtin_mul_overflow((wide)n->digits << n->two, (wide)per_one, &parts))
+    if (n->ten > EXPONENT_MAX ||
+        __builtin_mul_overflow((wide)n->digits << n->two, (wide)per_one, &parts))
         return false;
     if (n->ten >= 0) {
         divisor = 1;

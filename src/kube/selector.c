@@ -41,7 +41,8 @@ void selector_free(struct selector *s)
     mem_free(s);
 }
 
-static struct term *add_term(struct selector *s, enum op op, const char *key, size_t n, struct err *e)
+static struct term *add_term(struct selector *s, enum op op, const char *key, size_t n,
+                             struct err *e)
 {
     if (s->n == SELECTOR_TERMS_MAX) {
         err_set(e, ERR_LIMIT, "more than %d requirements", SELECTOR_TERMS_MAX);
@@ -52,7 +53,8 @@ static struct term *add_term(struct selector *s, enum op op, const char *key, si
     return t;
 }
 
-static enum err_code add_value(struct selector *s, struct term *t, const char *v, size_t n, struct err *e)
+static enum err_code add_value(struct selector *s, struct term *t, const char *v, size_t n,
+                               struct err *e)
 {
     if (t->n == SELECTOR_VALUES_MAX)
         return err_set(e, ERR_LIMIT, "%s: more than %d values", t->key, SELECTOR_VALUES_MAX);
@@ -62,7 +64,7 @@ static enum err_code add_value(struct selector *s, struct term *t, const char *v
     return ERR_OK;
 }
 
-/* ---- the text form -------------------------------------------------------------------------------- */
+/* ---- the text form ----------------------------------------------------------------------- */
 
 struct reading {
     const char *text, *at;
@@ -72,7 +74,8 @@ struct reading {
 
 static enum err_code syntax(const struct reading *r, const char *what)
 {
-    return err_set(r->e, ERR_PARSE, "selector \"%.150s\": column %d: %s", r->text, (int)(r->at - r->text) + 1, what);
+    return err_set(r->e, ERR_PARSE, "selector \"%.150s\": column %d: %s", r->text,
+                   (int)(r->at - r->text) + 1, what);
 }
 
 static void skip_blanks(struct reading *r)
@@ -150,7 +153,8 @@ static enum err_code requirement(struct reading *r)
     return operator_after(r, key, n);
 }
 
-enum err_code selector_parse(struct text_pool *pool, const char *text, struct selector **out, struct err *e)
+enum err_code selector_parse(struct text_pool *pool, const char *text, struct selector **out,
+                             struct err *e)
 {
     struct reading r = {.text = text, .at = text, .out = selector_new(pool), .e = e};
     enum err_code rc = ERR_OK;
@@ -170,7 +174,7 @@ enum err_code selector_parse(struct text_pool *pool, const char *text, struct se
     return rc;
 }
 
-/* ---- the object form ------------------------------------------------------------------------------- */
+/* ---- the object form --------------------------------------------------------------------- */
 
 static enum err_code add_match_labels(struct selector *s, const struct json *labels, struct err *e)
 {
@@ -199,20 +203,24 @@ static enum err_code add_expression(struct selector *s, const struct json *v, st
     while (op && i < ARRAY_LEN(names) && strcmp(op, names[i]) != 0)
         i++;
     if (!key || !*key || !op || i == ARRAY_LEN(names))
-        return err_set(e, ERR_PARSE, "matchExpressions: expected key and one of In, NotIn, Exists, DoesNotExist");
+        return err_set(e, ERR_PARSE,
+                       "matchExpressions: expected key and one of In, NotIn, Exists, DoesNotExist");
     bool takes_values = i <= OP_NOT_IN;
     if (takes_values != (json_is_array(values) && json_count(values) > 0))
         return err_set(e, ERR_PARSE, "matchExpressions: %.100s %s %s values", key, op,
                        takes_values ? "needs" : "takes no");
     struct term *t = add_term(s, (enum op)i, key, strlen(key), e);
     enum err_code rc = t ? ERR_OK : ERR_LIMIT;
-    for (const struct json *c = takes_values ? json_first(values) : NULL; c && !rc; c = json_next(c))
-        rc = json_text(c) ? add_value(s, t, json_text(c), strlen(json_text(c)), e)
-                          : err_set(e, ERR_PARSE, "matchExpressions: %.100s: values are strings", key);
+    for (const struct json *c = takes_values ? json_first(values) : NULL; c && !rc;
+         c = json_next(c))
+        rc = json_text(c)
+                 ? add_value(s, t, json_text(c), strlen(json_text(c)), e)
+                 : err_set(e, ERR_PARSE, "matchExpressions: %.100s: values are strings", key);
     return rc;
 }
 
-enum err_code selector_from_json(struct text_pool *pool, const struct json *v, struct selector **out, struct err *e)
+enum err_code selector_from_json(struct text_pool *pool, const struct json *v,
+                                 struct selector **out, struct err *e)
 {
     struct selector *s = selector_new(pool);
     enum err_code rc = ERR_OK;
@@ -224,7 +232,8 @@ enum err_code selector_from_json(struct text_pool *pool, const struct json *v, s
         rc = add_match_labels(s, json_find(v, "matchLabels"), e);
     if (!rc && !json_is_null(list) && !json_is_array(list))
         rc = err_set(e, ERR_PARSE, "matchExpressions: expected a list");
-    for (const struct json *c = rc || json_is_null(list) ? NULL : json_first(list); c && !rc; c = json_next(c))
+    for (const struct json *c = rc || json_is_null(list) ? NULL : json_first(list); c && !rc;
+         c = json_next(c))
         rc = add_expression(s, c, e);
     if (rc) {
         selector_free(s);
@@ -234,7 +243,7 @@ enum err_code selector_from_json(struct text_pool *pool, const struct json *v, s
     return rc;
 }
 
-/* ---- use ------------------------------------------------------------------------------------------- */
+/* ---- use --------------------------------------------------------------------------------- */
 
 static bool term_matches(const struct term *t, const struct kube_label *labels, size_t n)
 {

@@ -1,7 +1,8 @@
 /* send.c - one exchange with the API server.
  *
- * Everything that leaves goes through kube_send(): the read-only switch is here and nowhere else, as are credentials of
- * a plugin and the counters.  Plugin credentials are renewed a minute before they expire, or when the server says 401. */
+ * Everything that leaves goes through kube_send(): the read-only switch is here and nowhere else,
+ * as are credentials of a plugin and the counters.  Plugin credentials are renewed a minute before
+ * they expire, or when the server says 401. */
 #include <assert.h>
 #include <string.h>
 
@@ -22,7 +23,7 @@ struct kube_exchange {
     void *ctx;
 };
 
-/* ---- credentials ---------------------------------------------------------------------------------- */
+/* ---- credentials ------------------------------------------------------------------------- */
 
 static void server_free(struct kube_server *s)
 {
@@ -90,7 +91,7 @@ static enum err_code credentials(struct kube *k, struct err *e)
     return k->config->exec && (k->renew || old) ? kube_server_open(k, e) : ERR_OK;
 }
 
-/* ---- the switch ------------------------------------------------------------------------------------ */
+/* ---- the switch -------------------------------------------------------------------------- */
 
 static bool is_self_review(const char *path)
 {
@@ -104,9 +105,11 @@ static bool is_self_review(const char *path)
     return false;
 }
 
-static enum err_code may_leave(struct kube *k, enum kube_verb verb, const struct http_request *r, struct err *e)
+static enum err_code may_leave(struct kube *k, enum kube_verb verb, const struct http_request *r,
+                               struct err *e)
 {
-    if (!k->o.read_only || r->method == HTTP_GET || (r->method == HTTP_POST && is_self_review(r->path)))
+    if (!k->o.read_only || r->method == HTTP_GET ||
+        (r->method == HTTP_POST && is_self_review(r->path)))
         return ERR_OK;
     k->stats.refused++;
     struct buf what = buf_init(64 * 1024);
@@ -116,14 +119,16 @@ static enum err_code may_leave(struct kube *k, enum kube_verb verb, const struct
     return rc;
 }
 
-/* ---- counters -------------------------------------------------------------------------------------- */
+/* ---- counters ---------------------------------------------------------------------------- */
 
-const double kube_bucket_s[KUBE_N_BUCKETS] = {0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, __builtin_inf()};
+const double kube_bucket_s[KUBE_N_BUCKETS] = {0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
+                                              0.5,   1,    2.5,   5,    10,  __builtin_inf()};
 
 const char *kube_verb_name(enum kube_verb v)
 {
-    static const char *const names[] = {"get",         "list",       "watch",       "create", "update",
-                                        "patch-merge", "patch-json", "patch-apply", "delete"};
+    static const char *const names[] = {"get",        "list",        "watch",
+                                        "create",     "update",      "patch-merge",
+                                        "patch-json", "patch-apply", "delete"};
     static_assert(ARRAY_LEN(names) == KUBE_N_VERBS, "a name per verb");
     return names[v];
 }
@@ -152,7 +157,8 @@ static void count(struct kube_exchange *x, enum err_code rc, const struct http_r
     /* A watch that ran counts as good however it ended. */
     bool ran = x->verb == KUBE_WATCH && x->first_us;
     struct kube_count *c = &s->count[x->verb][ran ? KUBE_CLASS_OK : class_of(rc, reply->status)];
-    int64_t took_us = x->first_us && x->verb == KUBE_WATCH ? x->first_us - x->start_us : reply->elapsed_us;
+    int64_t took_us =
+        x->first_us && x->verb == KUBE_WATCH ? x->first_us - x->start_us : reply->elapsed_us;
     size_t b = 0;
     while (b + 1 < KUBE_N_BUCKETS && (double)took_us > kube_bucket_s[b] * (double)US_PER_S)
         b++;
@@ -165,7 +171,7 @@ static void count(struct kube_exchange *x, enum err_code rc, const struct http_r
         s->skew_us = reply->date_us - clock_wall_us();
 }
 
-/* ---- exchanges ------------------------------------------------------------------------------------- */
+/* ---- exchanges --------------------------------------------------------------------------- */
 
 static bool on_data(void *ctx, const char *p, size_t n)
 {
@@ -187,8 +193,8 @@ static void on_done(void *ctx, enum err_code rc, struct http_reply *reply, const
     x.done(x.ctx, rc, reply, e);
 }
 
-enum err_code kube_send(struct kube *k, enum kube_verb verb, const struct http_request *r, struct kube_exchange **out,
-                        struct err *e)
+enum err_code kube_send(struct kube *k, enum kube_verb verb, const struct http_request *r,
+                        struct kube_exchange **out, struct err *e)
 {
     *out = NULL;
     enum err_code rc = may_leave(k, verb, r, e);
@@ -197,8 +203,13 @@ enum err_code kube_send(struct kube *k, enum kube_verb verb, const struct http_r
     if (rc)
         return rc;
     struct kube_exchange *x = mem_zero(1, sizeof *x);
-    *x = (struct kube_exchange){.k = k, .server = k->server, .verb = verb, .start_us = clock_mono_us(),
-                                .data = r->data, .done = r->done, .ctx = r->ctx};
+    *x = (struct kube_exchange){.k = k,
+                                .server = k->server,
+                                .verb = verb,
+                                .start_us = clock_mono_us(),
+                                .data = r->data,
+                                .done = r->done,
+                                .ctx = r->ctx};
     struct http_request mine = *r;
     mine.data = r->data ? on_data : NULL;
     mine.done = on_done;

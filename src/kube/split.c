@@ -1,7 +1,8 @@
 /* split.c - one pass over the bytes, any chunk boundary; runs are copied whole.
  *
- * Only positions matter: a value that begins at a certain depth under certain keys starts or ends collecting.  Depth 0 is
- * outside everything; key[d] is the current key of the object that is open at depth d. */
+ * Only positions matter: a value that begins at a certain depth under certain keys starts or ends
+ * collecting.  Depth 0 is outside everything; key[d] is the current key of the object that is open
+ * at depth d. */
 #include <string.h>
 
 #include "kube/split_priv.h"
@@ -25,7 +26,7 @@ void split_reset(struct splitter *s)
     *s = (struct splitter){.kind = s->kind, .emit = s->emit, .ctx = s->ctx, .text = text};
 }
 
-/* ---- where are we --------------------------------------------------------------------------------- */
+/* ---- where are we ------------------------------------------------------------------------ */
 
 static bool key_is(const struct splitter *s, int depth, const char *key)
 {
@@ -45,11 +46,13 @@ static bool at_item(const struct splitter *s)
 static bool at_managed_fields(const struct splitter *s)
 {
     if (s->kind == SPLIT_WATCH)
-        return s->depth == 3 && key_is(s, 3, "managedFields") && key_is(s, 2, "metadata") && key_is(s, 1, "object");
-    return s->depth == 4 && s->base == 2 && key_is(s, 4, "managedFields") && key_is(s, 3, "metadata");
+        return s->depth == 3 && key_is(s, 3, "managedFields") && key_is(s, 2, "metadata") &&
+               key_is(s, 1, "object");
+    return s->depth == 4 && s->base == 2 && key_is(s, 4, "managedFields") &&
+           key_is(s, 3, "metadata");
 }
 
-/* ---- the run being copied --------------------------------------------------------------------------- */
+/* ---- the run being copied ---------------------------------------------------------------- */
 
 struct feed {
     struct splitter *s;
@@ -87,7 +90,9 @@ static void emit(struct feed *f)
 {
     struct splitter *s = f->s;
     bool is_metadata = s->kind == SPLIT_LIST && s->base == 1;
-    const char *object = s->kind == SPLIT_LIST ? s->text.p : s->has_object ? s->text.p + s->object_at : NULL;
+    const char *object = s->kind == SPLIT_LIST ? s->text.p
+                         : s->has_object       ? s->text.p + s->object_at
+                                               : NULL;
     size_t n_object = s->kind == SPLIT_LIST ? s->text.n : s->has_object ? s->object_n : 0;
     s->collecting = false;
     s->after_item = s->base == 2;
@@ -97,7 +102,7 @@ static void emit(struct feed *f)
     }
 }
 
-/* ---- values ------------------------------------------------------------------------------------------- */
+/* ---- values ------------------------------------------------------------------------------ */
 
 /* A member of a list's root. */
 static void begin_root_member(struct feed *f, const char *at)
@@ -185,7 +190,7 @@ static void end_scalar(struct feed *f, const char *end)
     end_value(f, end);
 }
 
-/* ---- characters ---------------------------------------------------------------------------------------- */
+/* ---- characters -------------------------------------------------------------------------- */
 
 static void begin_string(struct feed *f, const char *at)
 {
@@ -206,7 +211,8 @@ static void end_string(struct feed *f, const char *at)
     } else {
         s->key_next = false;
         if (s->depth < KEY_DEPTHS)
-            s->key[s->depth][s->n_key < SPLIT_KEY_MAX ? s->n_key : 0] = '\0'; /* longer ones are none of ours */
+            s->key[s->depth][s->n_key < SPLIT_KEY_MAX ? s->n_key : 0] =
+                '\0'; /* longer ones are none of ours */
     }
 }
 
@@ -258,7 +264,8 @@ static void plain_char(struct feed *f, const char *at)
         s->after_item = false;
         break;
     case '\n':
-        if (s->kind == SPLIT_WATCH && s->depth > 0) /* else a broken line would swallow all that follow */
+        if (s->kind == SPLIT_WATCH &&
+            s->depth > 0) /* else a broken line would swallow all that follow */
             fail(f, ERR_PARSE, "a line that is not a whole event");
         end_scalar(f, at);
         break;
@@ -325,7 +332,8 @@ enum err_code split_feed(struct splitter *s, const char *p, size_t n, struct err
 enum err_code split_end(const struct splitter *s, struct err *e)
 {
     if (s->depth > 0 || s->in_string || s->in_scalar)
-        return err_set(e, ERR_PARSE, "ended after %zu bytes in the middle of an object", s->n_bytes);
+        return err_set(e, ERR_PARSE, "ended after %zu bytes in the middle of an object",
+                       s->n_bytes);
     if (s->kind == SPLIT_LIST && !s->complete)
         return err_set(e, ERR_PARSE, "an empty answer instead of a list");
     if (s->kind == SPLIT_LIST && !s->seen_items)

@@ -1,7 +1,8 @@
 /* status.c - what the API server says when it does not do what was asked.
  *
- * Most refusals are a Status object; some come as text/plain before any API machinery saw the request (429 of the
- * overload filter, 404 of an unknown group, 503 of an APIService).  Both become one struct. */
+ * Most refusals are a Status object; some come as text/plain before any API machinery saw the
+ * request (429 of the overload filter, 404 of an unknown group, 503 of an APIService).  Both become
+ * one struct. */
 #include <assert.h>
 #include <string.h>
 
@@ -17,11 +18,21 @@ static const char *reason_of(int http)
     static const struct {
         int http;
         const char *reason;
-    } rows[] = {{400, "BadRequest"},           {401, "Unauthorized"},         {403, "Forbidden"},
-                {404, "NotFound"},             {405, "MethodNotAllowed"},     {406, "NotAcceptable"},
-                {408, "Timeout"},              {409, "Conflict"},             {410, "Gone"},
-                {413, "RequestEntityTooLarge"}, {415, "UnsupportedMediaType"}, {422, "Invalid"},
-                {429, "TooManyRequests"},      {500, "InternalError"},        {503, "ServiceUnavailable"},
+    } rows[] = {{400, "BadRequest"},
+                {401, "Unauthorized"},
+                {403, "Forbidden"},
+                {404, "NotFound"},
+                {405, "MethodNotAllowed"},
+                {406, "NotAcceptable"},
+                {408, "Timeout"},
+                {409, "Conflict"},
+                {410, "Gone"},
+                {413, "RequestEntityTooLarge"},
+                {415, "UnsupportedMediaType"},
+                {422, "Invalid"},
+                {429, "TooManyRequests"},
+                {500, "InternalError"},
+                {503, "ServiceUnavailable"},
                 {504, "Timeout"}};
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         if (rows[i].http == http)
@@ -63,14 +74,17 @@ void kube_status_from_json(const struct json *status, struct kube_status *out)
         out->http = (int)code;
     put_json_text(out->reason, sizeof out->reason, json_find(status, "reason"));
     put_json_text(out->message, sizeof out->message, json_find(status, "message"));
-    put_json_text(out->cause, sizeof out->cause, json_find(json_is_array(causes) ? json_first(causes) : NULL, "reason"));
+    put_json_text(out->cause, sizeof out->cause,
+                  json_find(json_is_array(causes) ? json_first(causes) : NULL, "reason"));
     if (out->retry_after_us < 0 && retry_s > 0 && retry_s < 86400)
         out->retry_after_us = (int64_t)(retry_s * (double)US_PER_S);
     if (!out->reason[0])
-        put_text(out->reason, sizeof out->reason, reason_of(out->http), strlen(reason_of(out->http)));
+        put_text(out->reason, sizeof out->reason, reason_of(out->http),
+                 strlen(reason_of(out->http)));
 }
 
-void kube_status_decode(int http, const char *content_type, const char *body, size_t n, struct kube_status *out)
+void kube_status_decode(int http, const char *content_type, const char *body, size_t n,
+                        struct kube_status *out)
 {
     struct json_doc *doc = NULL;
     *out = (struct kube_status){.http = http, .retry_after_us = -1, .date_us = -1};
@@ -87,7 +101,7 @@ void kube_status_decode(int http, const char *content_type, const char *body, si
         put_text(out->reason, sizeof out->reason, reason_of(http), strlen(reason_of(http)));
 }
 
-/* ---- what it means ---------------------------------------------------------------------------------- */
+/* ---- what it means ----------------------------------------------------------------------- */
 
 bool kube_is_ok(const struct kube_status *s)
 {
@@ -141,7 +155,8 @@ bool kube_is_transient(const struct kube_status *s)
 
 void kube_describe(struct buf *out, enum kube_verb verb, const char *path)
 {
-    static const char *const names[] = {"GET", "GET", "GET", "POST", "PUT", "PATCH", "PATCH", "PATCH", "DELETE"};
+    static const char *const names[] = {"GET",   "GET",   "GET",   "POST",  "PUT",
+                                        "PATCH", "PATCH", "PATCH", "DELETE"};
     static_assert(ARRAY_LEN(names) == KUBE_N_VERBS, "a name per verb");
     buf_str(out, names[verb]);
     buf_char(out, ' ');
@@ -169,7 +184,8 @@ static enum err_code code_of(int http)
     }
 }
 
-enum err_code kube_status_error(const struct kube_status *s, enum kube_verb verb, const char *path, struct err *e)
+enum err_code kube_status_error(const struct kube_status *s, enum kube_verb verb, const char *path,
+                                struct err *e)
 {
     struct buf what = buf_init(64 * 1024);
     kube_describe(&what, verb, path);

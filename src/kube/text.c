@@ -1,7 +1,8 @@
 /* text.c - a chained hash table of counted strings.
  *
- * A text is one block: header and bytes, so its header is found from the pointer the user holds.  The table doubles when it
- * holds more texts than chains and never shrinks: its peak is what the cluster once needed. */
+ * A text is one block: header and bytes, so its header is found from the pointer the user holds.
+ * The table doubles when it holds more texts than chains and never shrinks: its peak is what the
+ * cluster once needed. */
 #include "kube/text.h"
 
 #include <string.h>

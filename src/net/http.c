@@ -1,15 +1,16 @@
 /* http.c - the client: requests on one curl multi handle, moved by http_poll().
  *
- * curl's callbacks only store: what a stream received and what ended is put on a ready list, and the callers' functions
- * run from there once curl_multi_perform() has returned.  They may therefore start, cancel and even http_do()
- * other requests; a nested poll leaves the request whose function is running alone.
- * A stream whose reader is slow is paused at HTTP_PENDING_MAX, so a body that expands cannot fill the memory.
+ * curl's callbacks only store: what a stream received and what ended is put on a ready list, and
+ * the callers' functions run from there once curl_multi_perform() has returned.  They may therefore
+ * start, cancel and even http_do() other requests; a nested poll leaves the request whose function
+ * is running alone. A stream whose reader is slow is paused at HTTP_PENDING_MAX, so a body that
+ * expands cannot fill the memory.
  *
- * Deadlines and silences are checked here on the monotonic clock rather than by curl, so that both give the same
- * error and neither has a granularity of a second.
+ * Deadlines and silences are checked here on the monotonic clock rather than by curl, so that both
+ * give the same error and neither has a granularity of a second.
  *
- * curl repeats a request by itself in one case: a kept connection that turns out closed before any byte of an answer.
- * A request may thus reach the server twice; writes carry preconditions. */
+ * curl repeats a request by itself in one case: a kept connection that turns out closed before any
+ * byte of an answer. A request may thus reach the server twice; writes carry preconditions. */
 #include "net/http_priv.h"
 
 #include <errno.h>
@@ -25,20 +26,20 @@ struct request {
     struct request *ready_next;
     http_id id;
     struct http_client *client;
-    CURL *easy;                   /* NULL once off the multi handle */
+    CURL *easy; /* NULL once off the multi handle */
     struct http_body body;
     struct curl_slist *headers;
     struct http_reply reply;
     struct http_headers seen;
-    struct buf pending;           /* of a stream: received, not yet delivered */
+    struct buf pending; /* of a stream: received, not yet delivered */
     bool (*data)(void *ctx, const char *p, size_t n);
     void (*done)(void *ctx, enum err_code rc, struct http_reply *reply, const struct err *e);
     void *ctx;
-    char *what;                   /* "GET https://host/path" for messages */
+    char *what;                                      /* "GET https://host/path" for messages */
     int64_t start_us, deadline_us, idle_us, last_us; /* monotonic; idle_us a length */
     size_t body_cap;
     bool paused, ready, in_callback, finished;
-    enum err_code stop;           /* why a curl callback refused to go on */
+    enum err_code stop; /* why a curl callback refused to go on */
     enum err_code rc;
     struct err err;
     char curl_error[CURL_ERROR_SIZE];
@@ -54,7 +55,7 @@ struct http_client {
     int n_idle;
 };
 
-/* ---- the client -------------------------------------------------------------------------------- */
+/* ---- the client -------------------------------------------------------------------------- */
 
 enum err_code http_client_new(struct http_client **out, struct err *e)
 {
@@ -178,7 +179,8 @@ static int deliver(struct request *r)
         n_calls++;
         if (!more) {
             buf_clear(&r->pending);
-            r->finished = false; /* the reader's word counts, even when the stream ended meanwhile */
+            r->finished =
+                false; /* the reader's word counts, even when the stream ended meanwhile */
             finish(r, err_set(&r->err, ERR_INTERRUPTED, "%s: ended by its reader", r->what));
         } else if (r->paused && r->easy) {
             r->paused = false;
@@ -234,7 +236,7 @@ size_t http_running(const struct http_client *c)
     return c->n_running;
 }
 
-/* ---- curl's callbacks -------------------------------------------------------------------------- */
+/* ---- curl's callbacks -------------------------------------------------------------------- */
 
 static size_t on_header(char *p, size_t size, size_t n, void *ctx)
 {
@@ -243,10 +245,12 @@ static size_t on_header(char *p, size_t size, size_t n, void *ctx)
     r->last_us = clock_mono_us();
     r->seen.n_bytes += bytes;
     if (r->seen.n_bytes > HTTP_HEADERS_MAX) {
-        r->stop = err_set(&r->err, ERR_LIMIT, "%s: headers of more than %d bytes", r->what, HTTP_HEADERS_MAX);
+        r->stop = err_set(&r->err, ERR_LIMIT, "%s: headers of more than %d bytes", r->what,
+                          HTTP_HEADERS_MAX);
         return 0;
     }
-    if (bytes >= 5 && memcmp(p, "HTTP/", 5) == 0) /* also after a 1xx: what came before does not count */
+    if (bytes >= 5 &&
+        memcmp(p, "HTTP/", 5) == 0) /* also after a 1xx: what came before does not count */
         http_headers_clear(&r->seen);
     else if (p[0] == '\r' || p[0] == '\n')
         r->seen.complete = true;
@@ -282,20 +286,22 @@ static size_t on_body(char *p, size_t size, size_t n, void *ctx)
     }
     buf_add(&r->reply.body, p, bytes);
     if (r->reply.body.failed) {
-        r->stop = err_set(&r->err, ERR_LIMIT, "%s: the answer is larger than %zu bytes", r->what, r->body_cap);
+        r->stop = err_set(&r->err, ERR_LIMIT, "%s: the answer is larger than %zu bytes", r->what,
+                          r->body_cap);
         return 0;
     }
     return bytes;
 }
 
-/* ---- start ------------------------------------------------------------------------------------- */
+/* ---- start ------------------------------------------------------------------------------- */
 
 /* For messages: no query, no userinfo (http_server_new refuses it). */
 static char *describe(const struct http_server *s, const struct http_request *q)
 {
     struct buf b = buf_init(1024);
     size_t n = strcspn(q->path, "?");
-    buf_fmt(&b, "%s %.300s%.*s", http_method_name(q->method), s->url, n > 300 ? 300 : (int)n, q->path);
+    buf_fmt(&b, "%s %.300s%.*s", http_method_name(q->method), s->url, n > 300 ? 300 : (int)n,
+            q->path);
     return buf_take(&b);
 }
 
@@ -309,7 +315,8 @@ static void set_callbacks(struct request *r)
     curl_easy_setopt(r->easy, CURLOPT_WRITEDATA, r);
 }
 
-static struct request *request_new(struct http_client *c, struct http_server *s, const struct http_request *q)
+static struct request *request_new(struct http_client *c, struct http_server *s,
+                                   const struct http_request *q)
 {
     struct request *r = mem_zero(1, sizeof *r);
     r->client = c;
@@ -334,8 +341,8 @@ static struct request *request_new(struct http_client *c, struct http_server *s,
     return r;
 }
 
-enum err_code http_start(struct http_client *c, struct http_server *s, const struct http_request *q, http_id *id,
-                         struct err *e)
+enum err_code http_start(struct http_client *c, struct http_server *s, const struct http_request *q,
+                         http_id *id, struct err *e)
 {
     if (!q->path)
         return err_set(e, ERR_INVAL, "a request without a path");
@@ -383,13 +390,14 @@ void http_cancel(struct http_client *c, http_id id)
     call_done(r);
 }
 
-/* ---- poll -------------------------------------------------------------------------------------- */
+/* ---- poll -------------------------------------------------------------------------------- */
 
 static enum err_code end_code(struct request *r, CURLcode code)
 {
     if (code == CURLE_OK && r->seen.complete)
         return ERR_OK;
-    if (code == CURLE_OK) /* curl takes a connection that ends within the headers for an empty answer */
+    if (code ==
+        CURLE_OK) /* curl takes a connection that ends within the headers for an empty answer */
         return err_set(&r->err, ERR_IO, "%s: the connection ended within the headers", r->what);
     if (r->stop)
         return r->stop;
@@ -427,7 +435,8 @@ static void expire(struct http_client *c)
             continue;
         bool late = now_us >= r->deadline_us;
         int64_t after_us = late ? r->deadline_us - r->start_us : r->idle_us;
-        err_set(&r->err, ERR_IO, late ? "%s: no complete answer within %.3g s" : "%s: silent for %.3g s", r->what,
+        err_set(&r->err, ERR_IO,
+                late ? "%s: no complete answer within %.3g s" : "%s: silent for %.3g s", r->what,
                 (double)after_us / (double)US_PER_S);
         r->err.sys = ETIMEDOUT;
         finish(r, ERR_IO);
@@ -467,7 +476,7 @@ int http_poll(struct http_client *c, int64_t wait_us)
     return n_calls + deliver_all(c);
 }
 
-/* ---- one request to its end -------------------------------------------------------------------- */
+/* ---- one request to its end -------------------------------------------------------------- */
 
 struct waiting {
     struct http_reply *reply;

@@ -1,7 +1,9 @@
-/* http_setup.c - what an http_server is checked for, its token, and the options of one request's handle.
+/* http_setup.c - what an http_server is checked for, its token, and the options of one request's
+ * handle.
  *
- * Certificates are handed to curl by file name where they are files, so a rotated one is used by the next
- * connection; whether they can be read is checked once here, where the message can name the file. */
+ * Certificates are handed to curl by file name where they are files, so a rotated one is used by
+ * the next connection; whether they can be read is checked once here, where the message can name
+ * the file. */
 #include "net/http_priv.h"
 
 #include <errno.h>
@@ -15,7 +17,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 
-/* ---- the server -------------------------------------------------------------------------------- */
+/* ---- the server -------------------------------------------------------------------------- */
 
 static enum err_code check_readable(const char *path, const char *what, struct err *e)
 {
@@ -48,7 +50,8 @@ static enum err_code check_url(struct http_server *s, struct err *e)
     if (!u)
         return err_set(e, ERR_NOMEM, "URL");
     if (has_control(url, strlen(url)) || curl_url_set(u, CURLUPART_URL, url, 0) ||
-        curl_url_get(u, CURLUPART_SCHEME, &scheme, 0) || curl_url_get(u, CURLUPART_HOST, &host, 0) ||
+        curl_url_get(u, CURLUPART_SCHEME, &scheme, 0) ||
+        curl_url_get(u, CURLUPART_HOST, &host, 0) ||
         (strcmp(scheme, "http") != 0 && strcmp(scheme, "https") != 0) ||
         curl_url_get(u, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT)) {
         rc = err_set(e, ERR_INVAL, "\"%.200s\" is not a URL like https://host:port", url);
@@ -66,7 +69,8 @@ static enum err_code check_url(struct http_server *s, struct err *e)
         if (buf_check(&b, NULL) || buf_check(&h, NULL) ||
             curl_url_set(u, CURLUPART_HOST, s->o.tls_server_name, 0) ||
             curl_url_get(u, CURLUPART_URL, &wire, 0))
-            rc = err_set(e, ERR_INVAL, "tls server name \"%.200s\" is not a host name", s->o.tls_server_name);
+            rc = err_set(e, ERR_INVAL, "tls server name \"%.200s\" is not a host name",
+                         s->o.tls_server_name);
         s->connect_to = curl_slist_append(NULL, b.p);
         s->host_header = buf_take(&h);
         buf_fini(&b);
@@ -112,7 +116,8 @@ static enum err_code check_server(struct http_server *s, struct err *e)
     return rc;
 }
 
-enum err_code http_server_new(const struct http_server_opts *o, struct http_server **out, struct err *e)
+enum err_code http_server_new(const struct http_server_opts *o, struct http_server **out,
+                              struct err *e)
 {
     struct http_server *s = mem_zero(1, sizeof *s);
     s->o = *o;
@@ -144,10 +149,11 @@ const char *http_server_url(const struct http_server *s)
     return s->url;
 }
 
-/* ---- the token --------------------------------------------------------------------------------- */
+/* ---- the token --------------------------------------------------------------------------- */
 
 /* Trailing line ends go; anything else that could end the header line is refused. */
-static enum err_code take_token(struct http_server *s, const char *p, size_t n, const char *from, struct err *e)
+static enum err_code take_token(struct http_server *s, const char *p, size_t n, const char *from,
+                                struct err *e)
 {
     while (n && strchr(" \t\r\n", p[n - 1]))
         n--;
@@ -167,14 +173,16 @@ enum err_code http_server_token(struct http_server *s, struct err *e)
 {
     const char *path = s->o.token_file;
     if (!path)
-        return s->token || !s->o.token ? ERR_OK
-                                       : take_token(s, s->o.token, strlen(s->o.token), "bearer token", e);
+        return s->token || !s->o.token
+                   ? ERR_OK
+                   : take_token(s, s->o.token, strlen(s->o.token), "bearer token", e);
     struct stat st;
     if (stat(path, &st) != 0)
         return err_sys(e, errno, "token file %s", path);
     int64_t now_us = clock_mono_us();
-    bool same = st.st_mtim.tv_sec == s->token_mtime.tv_sec && st.st_mtim.tv_nsec == s->token_mtime.tv_nsec &&
-                st.st_ino == s->token_inode && st.st_size == s->token_bytes;
+    bool same = st.st_mtim.tv_sec == s->token_mtime.tv_sec &&
+                st.st_mtim.tv_nsec == s->token_mtime.tv_nsec && st.st_ino == s->token_inode &&
+                st.st_size == s->token_bytes;
     if (s->token && same && now_us - s->token_read_us < US_PER_MIN)
         return ERR_OK;
     struct buf text;
@@ -195,10 +203,10 @@ enum err_code http_server_token(struct http_server *s, struct err *e)
     return rc;
 }
 
-/* ---- one request's handle ----------------------------------------------------------------------- */
+/* ---- one request's handle ---------------------------------------------------------------- */
 
-/* Options are set without looking at each answer: with constants curl can only be out of memory, and that one is
- * remembered. */
+/* Options are set without looking at each answer: with constants curl can only be out of memory,
+ * and that one is remembered. */
 struct setter {
     CURL *easy;
     CURLcode rc;
@@ -267,9 +275,9 @@ static size_t read_body(char *to, size_t size, size_t count, void *ctx)
     return n;
 }
 
-/* The body is read through a callback that cannot be rewound.  libcurl sends a request again by itself when a kept
- * connection turns out to be closed, and cannot know whether the server had done the work: what writes is sent once,
- * and the caller decides. */
+/* The body is read through a callback that cannot be rewound.  libcurl sends a request again by
+ * itself when a kept connection turns out to be closed, and cannot know whether the server had done
+ * the work: what writes is sent once, and the caller decides. */
 static void set_body(struct setter *s, const struct http_request *r, struct http_body *b)
 {
     *b = (struct http_body){.p = mem_zero(r->n_body + 1, 1), .n = r->n_body};
@@ -284,7 +292,8 @@ static void set_body(struct setter *s, const struct http_request *r, struct http
 
 static void set_method(struct setter *s, const struct http_request *r, struct http_body *b)
 {
-    bool body = r->n_body > 0 || r->method == HTTP_POST || r->method == HTTP_PUT || r->method == HTTP_PATCH;
+    bool body =
+        r->n_body > 0 || r->method == HTTP_POST || r->method == HTTP_PUT || r->method == HTTP_PATCH;
     if (body)
         set_body(s, r, b);
     else
@@ -293,7 +302,8 @@ static void set_method(struct setter *s, const struct http_request *r, struct ht
         SET(s, CURLOPT_CUSTOMREQUEST, http_method_name(r->method));
 }
 
-static void add_header(struct curl_slist **list, struct setter *s, const char *name, const char *value)
+static void add_header(struct curl_slist **list, struct setter *s, const char *name,
+                       const char *value)
 {
     struct buf b = buf_init(HTTP_TOKEN_MAX + 256);
     buf_str(&b, name);
@@ -308,8 +318,8 @@ static void add_header(struct curl_slist **list, struct setter *s, const char *n
     buf_fini(&b);
 }
 
-static void set_headers(struct setter *s, const struct http_server *srv, const struct http_request *r,
-                        struct curl_slist **list)
+static void set_headers(struct setter *s, const struct http_server *srv,
+                        const struct http_request *r, struct curl_slist **list)
 {
     struct buf agent = buf_init(64);
     buf_fmt(&agent, "sluice/%s", build_version());
@@ -318,7 +328,8 @@ static void set_headers(struct setter *s, const struct http_server *srv, const s
     add_header(list, s, "Accept: ", r->accept ? r->accept : "application/json");
     add_header(list, s, "Expect:", ""); /* no waiting for a 100 */
     if (r->n_body || r->method == HTTP_POST || r->method == HTTP_PUT || r->method == HTTP_PATCH)
-        add_header(list, s, "Content-Type: ", r->content_type ? r->content_type : "application/json");
+        add_header(list, s,
+                   "Content-Type: ", r->content_type ? r->content_type : "application/json");
     if (srv->host_header)
         add_header(list, s, srv->host_header, "");
     if (srv->token) {
@@ -340,7 +351,8 @@ enum err_code http_setup(CURL *easy, struct http_server *srv, const struct http_
     if (rc)
         return rc;
     if (!r->path || r->path[0] != '/' || has_control(r->path, strlen(r->path)))
-        return err_set(e, ERR_INVAL, "\"%.200s\" is not the path of a request", r->path ? r->path : "");
+        return err_set(e, ERR_INVAL, "\"%.200s\" is not the path of a request",
+                       r->path ? r->path : "");
     size_t n_url;
     if (!size_add(strlen(srv->wire_url), strlen(r->path), &n_url))
         return err_set(e, ERR_LIMIT, "path of a request");

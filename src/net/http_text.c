@@ -1,4 +1,5 @@
-/* http_text.c - small text work of HTTP: percent-encoding, response headers, the wait between attempts. */
+/* http_text.c - small text work of HTTP: percent-encoding, response headers, the wait between
+ * attempts. */
 #include "net/http_priv.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* kube_stream_fuzz.c - arbitrary bytes as a list page and as a watch stream, in pieces.
  *
- * How the bytes are cut must not matter; what is cut out goes through the JSON parser and every projection, and nothing
- * may stay behind in the pool. */
+ * How the bytes are cut must not matter; what is cut out goes through the JSON parser and every
+ * projection, and nothing may stay behind in the pool. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,8 @@ struct seen {
     struct text_pool *pool; /* NULL: only count */
 };
 
-static void project(const struct kube_projection *p, const struct json *v, const char *text, size_t n)
+static void project(const struct kube_projection *p, const struct json *v, const char *text,
+                    size_t n)
 {
     struct kube_obj *o = NULL;
     struct err e;
@@ -32,7 +33,8 @@ static void project(const struct kube_projection *p, const struct json *v, const
     }
 }
 
-static bool take(void *ctx, bool is_metadata, const char *text, size_t n, const char *object, size_t n_object)
+static bool take(void *ctx, bool is_metadata, const char *text, size_t n, const char *object,
+                 size_t n_object)
 {
     struct seen *s = ctx;
     struct json_doc *doc;
@@ -53,7 +55,8 @@ static bool take(void *ctx, bool is_metadata, const char *text, size_t n, const 
     return true;
 }
 
-static enum err_code run(enum split_kind kind, const uint8_t *data, size_t size, size_t piece, struct seen *s)
+static enum err_code run(enum split_kind kind, const uint8_t *data, size_t size, size_t piece,
+                         struct seen *s)
 {
     struct splitter split = split_init(kind, 1 << 16, take, s);
     enum err_code rc = ERR_OK;

@@ -1,4 +1,5 @@
-/* kube_text_fuzz.c - arbitrary bytes as a label selector (text and object), a quantity, and a Status. */
+/* kube_text_fuzz.c - arbitrary bytes as a label selector (text and object), a quantity, and a
+ * Status. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +31,8 @@ static void round_trip(struct text_pool *pool, struct selector *s)
 static void as_selector(const char *text, size_t n)
 {
     struct text_pool *pool = text_pool_new();
-    struct kube_label label = {.key = text_hold(pool, "app", 3), .value = text_hold(pool, "web", 3)};
+    struct kube_label label = {.key = text_hold(pool, "app", 3),
+                               .value = text_hold(pool, "web", 3)};
     struct selector *s;
     struct json_doc *doc;
     struct err e;

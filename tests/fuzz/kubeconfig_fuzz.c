@@ -1,4 +1,5 @@
-/* kubeconfig_fuzz.c - arbitrary bytes as a kubeconfig file, as what a credential plugin printed, and as base64. */
+/* kubeconfig_fuzz.c - arbitrary bytes as a kubeconfig file, as what a credential plugin printed,
+ * and as base64. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,8 +47,8 @@ static void as_credential(const char *text, size_t n)
 {
     struct kube_credential cred;
     struct err e;
-    if (kube_credential_parse(text, n, "client.authentication.k8s.io/v1", &cred, &e) == ERR_OK && !cred.token &&
-        !cred.cert_pem)
+    if (kube_credential_parse(text, n, "client.authentication.k8s.io/v1", &cred, &e) == ERR_OK &&
+        !cred.token && !cred.cert_pem)
         abort();
     kube_credential_fini(&cred);
 }

@@ -10,7 +10,8 @@ struct apiserver *kube_rig_server(const struct apiserver_opts *o)
     return api;
 }
 
-void kube_rig_start(struct kube_rig *r, struct apiserver *api, const char *token, const struct kube_opts *o)
+void kube_rig_start(struct kube_rig *r, struct apiserver *api, const char *token,
+                    const struct kube_opts *o)
 {
     struct err e;
     const char *path = test_path("%s/kubeconfig", test_tmp_dir());

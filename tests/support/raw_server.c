@@ -41,7 +41,7 @@ static void die(const char *what)
     abort();
 }
 
-/* ---- one connection ---------------------------------------------------------------------------- */
+/* ---- one connection ---------------------------------------------------------------------- */
 
 struct reading {
     char *p;
@@ -75,7 +75,8 @@ bool raw_header(const struct raw_request *r, const char *name, char *out, size_t
 {
     size_t n = strlen(name);
     out[0] = '\0';
-    for (const char *line = r->headers; line && *line; line = strstr(line, "\r\n"), line = line ? line + 2 : NULL) {
+    for (const char *line = r->headers; line && *line;
+         line = strstr(line, "\r\n"), line = line ? line + 2 : NULL) {
         if (strncasecmp(line, name, n) != 0 || line[n] != ':')
             continue;
         const char *v = line + n + 1 + strspn(line + n + 1, " ");
@@ -114,8 +115,12 @@ static void handle(struct raw_conn *c, struct reading *in, size_t n)
         char *version = strchr(path, ' ');
         if (version)
             *version = '\0';
-        struct raw_request r = {.n = atomic_fetch_add(&c->server->n_requests, 1) + 1, .conn = c->no, .method = copy,
-                                .path = path, .headers = headers + 2, .body = body,
+        struct raw_request r = {.n = atomic_fetch_add(&c->server->n_requests, 1) + 1,
+                                .conn = c->no,
+                                .method = copy,
+                                .path = path,
+                                .headers = headers + 2,
+                                .body = body,
                                 .n_body = n - (size_t)(body - copy)};
         c->server->handler(c->server->ctx, c, &r);
     }
@@ -138,7 +143,7 @@ static void *serve(void *arg)
     return NULL;
 }
 
-/* ---- the server -------------------------------------------------------------------------------- */
+/* ---- the server -------------------------------------------------------------------------- */
 
 static void *accept_all(void *arg)
 {
@@ -211,7 +216,7 @@ int raw_server_connections(const struct raw_server *s)
     return atomic_load(&s->n_conns);
 }
 
-/* ---- answers ----------------------------------------------------------------------------------- */
+/* ---- answers ----------------------------------------------------------------------------- */
 
 bool raw_send(struct raw_conn *c, const void *bytes, size_t n)
 {
@@ -239,17 +244,19 @@ bool raw_text(struct raw_conn *c, const char *text)
     return raw_send(c, text, strlen(text));
 }
 
-void raw_answer_bytes(struct raw_conn *c, int status, const char *content_type, const char *extra, const void *body,
-                      size_t n)
+void raw_answer_bytes(struct raw_conn *c, int status, const char *content_type, const char *extra,
+                      const void *body, size_t n)
 {
     char head[1024];
-    snprintf(head, sizeof head, "HTTP/1.1 %d X\r\nContent-Type: %s\r\nContent-Length: %zu\r\n%s\r\n", status,
+    snprintf(head, sizeof head,
+             "HTTP/1.1 %d X\r\nContent-Type: %s\r\nContent-Length: %zu\r\n%s\r\n", status,
              content_type, n, extra ? extra : "");
     if (raw_text(c, head))
         raw_send(c, body, n);
 }
 
-void raw_answer(struct raw_conn *c, int status, const char *content_type, const char *extra, const char *body)
+void raw_answer(struct raw_conn *c, int status, const char *content_type, const char *extra,
+                const char *body)
 {
     raw_answer_bytes(c, status, content_type, extra, body, strlen(body));
 }
@@ -257,7 +264,8 @@ void raw_answer(struct raw_conn *c, int status, const char *content_type, const 
 void raw_chunked(struct raw_conn *c, int status, const char *content_type)
 {
     char head[256];
-    snprintf(head, sizeof head, "HTTP/1.1 %d X\r\nContent-Type: %s\r\nTransfer-Encoding: chunked\r\n\r\n", status,
+    snprintf(head, sizeof head,
+             "HTTP/1.1 %d X\r\nContent-Type: %s\r\nTransfer-Encoding: chunked\r\n\r\n", status,
              content_type);
     raw_text(c, head);
 }

@@ -10,7 +10,7 @@
 #include "tests/support/raw_server.h"
 #include "tests/support/test.h"
 
-/* ---- a server that answers from a list ----------------------------------------------------------------- */
+/* ---- a server that answers from a list --------------------------------------------------- */
 
 struct step {
     int status;        /* 0: reset the connection; -1: no answer */
@@ -86,7 +86,7 @@ static struct kube_opts fast(void)
     struct rig r;                                                                                  \
     rig_start(&r, steps_, ARRAY_LEN(steps_), &opts_)
 
-/* ---- paths ------------------------------------------------------------------------------------------------ */
+/* ---- paths ------------------------------------------------------------------------------- */
 
 TEST(paths_follow_group_namespace_and_scope)
 {
@@ -98,7 +98,8 @@ TEST(paths_follow_group_namespace_and_scope)
         {&KUBE_PODS, "", NULL, NULL, "/api/v1/pods"},
         {&KUBE_PODS, "a b", "x/y", NULL, "/api/v1/namespaces/a%20b/pods/x%2Fy"},
         {&KUBE_NODES, "ignored", "n", NULL, "/api/v1/nodes/n"},
-        {&KUBE_DEPLOYMENTS, "d", "web", "scale", "/apis/apps/v1/namespaces/d/deployments/web/scale"},
+        {&KUBE_DEPLOYMENTS, "d", "web", "scale",
+         "/apis/apps/v1/namespaces/d/deployments/web/scale"},
         {&KUBE_LEASES, "k", NULL, NULL, "/apis/coordination.k8s.io/v1/namespaces/k/leases"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -119,11 +120,18 @@ TEST(api_versions_are_split_or_refused)
 {
     static const struct {
         const char *text, *group, *version;
-    } rows[] = {{"v1", "", "v1"}, {"apps/v1", "apps", "v1"}, {"a/b/c", NULL, NULL}, {"", NULL, NULL}, {"/v1", NULL, NULL},
-                {"a/", NULL, NULL}, {"0123456789012345678901234567890123456789012345678901234567890123/v1", NULL, NULL}};
+    } rows[] = {
+        {"v1", "", "v1"},
+        {"apps/v1", "apps", "v1"},
+        {"a/b/c", NULL, NULL},
+        {"", NULL, NULL},
+        {"/v1", NULL, NULL},
+        {"a/", NULL, NULL},
+        {"0123456789012345678901234567890123456789012345678901234567890123/v1", NULL, NULL}};
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         char group[64], version[32];
-        assert_int_equal(kube_split_api_version(rows[i].text, group, version), rows[i].group != NULL);
+        assert_int_equal(kube_split_api_version(rows[i].text, group, version),
+                         rows[i].group != NULL);
         if (rows[i].group) {
             assert_string_equal(group, rows[i].group);
             assert_string_equal(version, rows[i].version);
@@ -131,7 +139,7 @@ TEST(api_versions_are_split_or_refused)
     }
 }
 
-/* ---- status ----------------------------------------------------------------------------------------------- */
+/* ---- status ------------------------------------------------------------------------------ */
 
 TEST(every_captured_refusal_is_understood)
 {
@@ -170,11 +178,13 @@ TEST(every_captured_refusal_is_understood)
         struct kube_capture *c = kube_capture_load(rows[i].file);
         char *text = kube_capture_text(c), type[64];
         struct kube_status s;
-        snprintf(type, sizeof type, "%.*s", (int)strcspn(kube_capture_header(c, "Content-Type"), ";"),
+        snprintf(type, sizeof type, "%.*s",
+                 (int)strcspn(kube_capture_header(c, "Content-Type"), ";"),
                  kube_capture_header(c, "Content-Type"));
         kube_status_decode(kube_capture_status(c), type, text, strlen(text), &s);
-        if (s.http != rows[i].http || strcmp(s.reason, rows[i].reason) != 0 || !strstr(s.message, rows[i].message) ||
-            (rows[i].is && !rows[i].is(&s)) || kube_is_ok(&s))
+        if (s.http != rows[i].http || strcmp(s.reason, rows[i].reason) != 0 ||
+            !strstr(s.message, rows[i].message) || (rows[i].is && !rows[i].is(&s)) ||
+            kube_is_ok(&s))
             fail_msg("%s: %d %s: %s", rows[i].file, s.http, s.reason, s.message);
         mem_free(text);
         kube_capture_free(c);
@@ -183,8 +193,10 @@ TEST(every_captured_refusal_is_understood)
 
 TEST(status_details_are_read_and_nonsense_is_cut_and_made_plain)
 {
-    static const char full[] = "{\"kind\":\"Status\",\"reason\":\"Timeout\",\"message\":\"a\\nb\\u001b[31m\",\"details\":"
-                               "{\"causes\":[{\"reason\":\"ResourceVersionTooLarge\"}],\"retryAfterSeconds\":3},\"code\":504}";
+    static const char full[] =
+        "{\"kind\":\"Status\",\"reason\":\"Timeout\",\"message\":\"a\\nb\\u001b[31m\",\"details\":"
+        "{\"causes\":[{\"reason\":\"ResourceVersionTooLarge\"}],\"retryAfterSeconds\":3},\"code\":"
+        "504}";
     struct kube_status s;
     char flood[5000];
     kube_status_decode(504, "application/json", full, strlen(full), &s);
@@ -198,7 +210,8 @@ TEST(status_details_are_read_and_nonsense_is_cut_and_made_plain)
     assert_string_equal(s.reason, "ServerError");
     kube_status_decode(500, "application/json", "{\"reason\":", 10, &s);
     assert_string_equal(s.reason, "InternalError");
-    kube_status_decode(500, "application/json", "{\"reason\":7,\"code\":\"x\",\"details\":[],\"message\":{}}", 50, &s);
+    kube_status_decode(500, "application/json",
+                       "{\"reason\":7,\"code\":\"x\",\"details\":[],\"message\":{}}", 50, &s);
     assert_string_equal(s.reason, "InternalError");
     assert_int_equal(s.http, 500);
     kube_status_decode(418, "text/plain", "", 0, &s);
@@ -208,30 +221,36 @@ TEST(status_details_are_read_and_nonsense_is_cut_and_made_plain)
     assert_string_equal(s.reason, "");
 }
 
-/* ---- verbs and retries ------------------------------------------------------------------------------------- */
+/* ---- verbs and retries ------------------------------------------------------------------- */
 
 TEST(each_verb_has_its_method_and_content_type)
 {
     static const struct {
         enum kube_verb verb;
         const char *method, *type;
-    } rows[] = {{KUBE_GET, "GET", NULL},           {KUBE_LIST, "GET", NULL},
-                {KUBE_CREATE, "POST", "application/json"}, {KUBE_UPDATE, "PUT", "application/json"},
+    } rows[] = {{KUBE_GET, "GET", NULL},
+                {KUBE_LIST, "GET", NULL},
+                {KUBE_CREATE, "POST", "application/json"},
+                {KUBE_UPDATE, "PUT", "application/json"},
                 {KUBE_PATCH_MERGE, "PATCH", "application/merge-patch+json"},
                 {KUBE_PATCH_JSON, "PATCH", "application/json-patch+json"},
-                {KUBE_PATCH_APPLY, "PATCH", "application/apply-patch+yaml"}, {KUBE_DELETE, "DELETE", NULL}};
+                {KUBE_PATCH_APPLY, "PATCH", "application/apply-patch+yaml"},
+                {KUBE_DELETE, "DELETE", NULL}};
     RIG(r, {.status = 200, .body = "{\"a\":1}"});
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct kube_reply reply;
         struct json_doc *doc;
         struct err e;
-        struct kube_call call = {.verb = rows[i].verb, .path = "/api/v1/x?y=z", .body = rows[i].type ? "{\"b\":2}" : NULL};
+        struct kube_call call = {.verb = rows[i].verb,
+                                 .path = "/api/v1/x?y=z",
+                                 .body = rows[i].type ? "{\"b\":2}" : NULL};
         assert_ok(kube_do(r.kube, &call, &reply, &e), &e);
         assert_string_equal(r.script.method, rows[i].method);
         assert_string_equal(r.script.path, "/api/v1/x?y=z");
         assert_string_equal(r.script.body, rows[i].type ? "{\"b\":2}" : "");
         if (rows[i].type)
-            assert_non_null(strstr(r.script.headers, test_path("Content-Type: %s\r\n", rows[i].type)));
+            assert_non_null(
+                strstr(r.script.headers, test_path("Content-Type: %s\r\n", rows[i].type)));
         assert_ok(kube_reply_json(&reply, &doc, &e), &e);
         json_free(doc);
         assert_int_equal(reply.attempts, 1);
@@ -242,11 +261,15 @@ TEST(each_verb_has_its_method_and_content_type)
 
 TEST(what_may_be_repeated_is_and_nothing_else)
 {
-    static const struct step s500[] = {{.status = 500}, {.status = 503, .type = "text/plain", .body = "no"}, {.status = 200}};
-    static const struct step s429[] = {{.status = 429, .type = "text/plain", .body = "slow"}, {.status = 200}};
-    static const struct step s409[] = {{.status = 409, .body = "{\"reason\":\"Conflict\",\"message\":\"m\"}"}, {.status = 200}};
+    static const struct step s500[] = {
+        {.status = 500}, {.status = 503, .type = "text/plain", .body = "no"}, {.status = 200}};
+    static const struct step s429[] = {{.status = 429, .type = "text/plain", .body = "slow"},
+                                       {.status = 200}};
+    static const struct step s409[] = {
+        {.status = 409, .body = "{\"reason\":\"Conflict\",\"message\":\"m\"}"}, {.status = 200}};
     static const struct step cut[] = {{.status = 0}, {.status = 200}};
-    static const struct step s404[] = {{.status = 404, .body = "{\"reason\":\"NotFound\",\"message\":\"no x\"}"}, {.status = 200}};
+    static const struct step s404[] = {
+        {.status = 404, .body = "{\"reason\":\"NotFound\",\"message\":\"no x\"}"}, {.status = 200}};
     static const struct step forever[] = {{.status = 500}};
     static const struct {
         const struct step *steps;
@@ -281,7 +304,8 @@ TEST(what_may_be_repeated_is_and_nothing_else)
         struct rig r;
         rig_start(&r, rows[i].steps, rows[i].n, &o);
         struct kube_call call = {.verb = rows[i].verb, .path = "/x?secret=1", .once = rows[i].once};
-        assert_err(kube_do(r.kube, &call, &reply, &e), rows[i].rc, rows[i].rc ? &e : NULL, rows[i].text);
+        assert_err(kube_do(r.kube, &call, &reply, &e), rows[i].rc, rows[i].rc ? &e : NULL,
+                   rows[i].text);
         assert_int_equal(reply.attempts, rows[i].attempts);
         assert_int_equal(raw_server_requests(r.raw), rows[i].attempts);
         assert_int_equal(kube_stats(r.kube)->retries, rows[i].attempts - 1);
@@ -295,7 +319,8 @@ TEST(what_may_be_repeated_is_and_nothing_else)
 
 TEST(retry_after_is_waited_for_unless_it_is_past_the_deadline)
 {
-    RIG(r, {.status = 429, .extra = "Retry-After: 1\r\n", .body = "x", .type = "text/plain"}, {.status = 200});
+    RIG(r, {.status = 429, .extra = "Retry-After: 1\r\n", .body = "x", .type = "text/plain"},
+        {.status = 200});
     struct kube_reply reply;
     struct err e;
     struct kube_call call = {.verb = KUBE_GET, .path = "/x", .deadline_us = 500 * US_PER_MS};
@@ -393,7 +418,8 @@ TEST(call_is_cancelled_in_flight_and_between_attempts)
         struct kube_call call = {.verb = KUBE_GET, .path = "/x", .done = on_done, .ctx = &s};
         assert_ok(kube_start(r.kube, &call, &id, &e), &e);
         int64_t give_up_us = clock_mono_us() + 20 * US_PER_S;
-        while (clock_mono_us() < give_up_us && (i ? kube_stats(r.kube)->retries == 0 : raw_server_requests(r.raw) == 0))
+        while (clock_mono_us() < give_up_us &&
+               (i ? kube_stats(r.kube)->retries == 0 : raw_server_requests(r.raw) == 0))
             kube_poll(r.kube, 5 * US_PER_MS);
         kube_cancel(r.kube, id + 7);
         assert_int_equal(s.n, 0);
@@ -411,7 +437,8 @@ TEST(call_is_cancelled_in_flight_and_between_attempts)
 
 TEST(counters_tell_verbs_and_classes_apart)
 {
-    RIG(r, {.status = 500}, {.status = 200, .extra = "Date: Sun, 29 Nov 2026 12:00:00 GMT\r\n"}, {.status = 409}, {.status = 0});
+    RIG(r, {.status = 500}, {.status = 200, .extra = "Date: Sun, 29 Nov 2026 12:00:00 GMT\r\n"},
+        {.status = 409}, {.status = 0});
     struct kube_reply reply;
     struct kube_call call = {.verb = KUBE_GET, .path = "/x"};
     assert_int_equal(kube_do(r.kube, &call, &reply, NULL), ERR_OK);
@@ -436,7 +463,7 @@ TEST(counters_tell_verbs_and_classes_apart)
     rig_stop(&r);
 }
 
-/* ---- read-only ----------------------------------------------------------------------------------------------- */
+/* ---- read-only --------------------------------------------------------------------------- */
 
 TEST(read_only_client_lets_nothing_out_but_reads_and_self_reviews)
 {
@@ -492,14 +519,14 @@ TEST(read_only_client_lets_nothing_out_but_reads_and_self_reviews)
     rig_stop(&r);
 }
 
-/* ---- discovery and reviews -------------------------------------------------------------------------------------- */
+/* ---- discovery and reviews --------------------------------------------------------------- */
 
 #define APPS                                                                                       \
-    "{\"kind\":\"APIResourceList\",\"groupVersion\":\"apps/v1\",\"resources\":["                    \
-    "{\"name\":\"deployments/scale\",\"kind\":\"Scale\",\"namespaced\":true},"                      \
-    "{\"name\":\"deployments\",\"kind\":\"Deployment\",\"namespaced\":true},"                       \
-    "{\"name\":\"deployments/status\",\"kind\":\"Deployment\",\"namespaced\":true},"                \
-    "{\"name\":\"daemonsets\",\"kind\":\"DaemonSet\",\"namespaced\":true},"                         \
+    "{\"kind\":\"APIResourceList\",\"groupVersion\":\"apps/v1\",\"resources\":["                   \
+    "{\"name\":\"deployments/scale\",\"kind\":\"Scale\",\"namespaced\":true},"                     \
+    "{\"name\":\"deployments\",\"kind\":\"Deployment\",\"namespaced\":true},"                      \
+    "{\"name\":\"deployments/status\",\"kind\":\"Deployment\",\"namespaced\":true},"               \
+    "{\"name\":\"daemonsets\",\"kind\":\"DaemonSet\",\"namespaced\":true},"                        \
     "{\"name\":\"zones\",\"kind\":\"Zone\",\"namespaced\":false}]}"
 
 TEST(discovery_asks_once_per_group_and_knows_scale_and_scope)
@@ -516,7 +543,8 @@ TEST(discovery_asks_once_per_group_and_knows_scale_and_scope)
     assert_false(res.has_scale);
     assert_ok(kube_discover(r.kube, "apps/v1", "Zone", &res, &e), &e);
     assert_false(res.namespaced);
-    assert_err(kube_discover(r.kube, "apps/v1", "Nope", &res, &e), ERR_MISSING, &e, "kind Nope: apps/v1 is served without it");
+    assert_err(kube_discover(r.kube, "apps/v1", "Nope", &res, &e), ERR_MISSING, &e,
+               "kind Nope: apps/v1 is served without it");
     assert_non_null(kube_discovered(r.kube, "apps/v1", "Zone"));
     assert_int_equal(raw_server_requests(r.raw), 1);
     assert_ok(kube_discover(r.kube, "v1", "Deployment", &res, &e), &e);
@@ -527,20 +555,26 @@ TEST(discovery_asks_once_per_group_and_knows_scale_and_scope)
 
 TEST(definition_that_appears_late_is_found_on_a_later_try)
 {
-    static const struct step late[] = {{.status = 404, .type = "text/plain", .body = "404 page not found\n"},
-                                       {.status = 200, .body = "{\"resources\":[]}"},
-                                       {.status = 200, .body = "{\"resources\":[{\"name\":\"capacitytargets\",\"kind\":\"CapacityTarget\",\"namespaced\":true}]}"}};
+    static const struct step late[] = {
+        {.status = 404, .type = "text/plain", .body = "404 page not found\n"},
+        {.status = 200, .body = "{\"resources\":[]}"},
+        {.status = 200,
+         .body = "{\"resources\":[{\"name\":\"capacitytargets\",\"kind\":\"CapacityTarget\","
+                 "\"namespaced\":true}]}"}};
     struct kube_opts o = fast();
     struct kube_resource res;
     struct err e;
     struct rig r;
     o.absent_us = 40 * US_PER_MS;
     rig_start(&r, late, 3, &o);
-    assert_err(kube_discover(r.kube, "sluice.dev/v1alpha1", "CapacityTarget", &res, &e), ERR_MISSING, &e, "not served by");
-    assert_err(kube_discover(r.kube, "sluice.dev/v1alpha1", "CapacityTarget", &res, &e), ERR_MISSING, &e, "not served by");
+    assert_err(kube_discover(r.kube, "sluice.dev/v1alpha1", "CapacityTarget", &res, &e),
+               ERR_MISSING, &e, "not served by");
+    assert_err(kube_discover(r.kube, "sluice.dev/v1alpha1", "CapacityTarget", &res, &e),
+               ERR_MISSING, &e, "not served by");
     assert_int_equal(raw_server_requests(r.raw), 1);
     int64_t give_up_us = clock_mono_us() + 20 * US_PER_S;
-    while (kube_discover(r.kube, "sluice.dev/v1alpha1", "CapacityTarget", &res, &e) && clock_mono_us() < give_up_us)
+    while (kube_discover(r.kube, "sluice.dev/v1alpha1", "CapacityTarget", &res, &e) &&
+           clock_mono_us() < give_up_us)
         kube_poll(r.kube, 5 * US_PER_MS);
     assert_string_equal(res.plural, "capacitytargets");
     assert_int_equal(raw_server_requests(r.raw), 3);
@@ -565,7 +599,12 @@ TEST(what_was_discovered_stays_when_the_server_cannot_be_asked)
 
 TEST(bad_discovery_answers_are_errors)
 {
-    static const char *const bodies[] = {"{}", "[]", "{\"resources\":{}}", "<html>", "{\"resources\":[", "{\"resources\":[1,{\"name\":5},{\"name\":\"x\"}]}"};
+    static const char *const bodies[] = {"{}",
+                                         "[]",
+                                         "{\"resources\":{}}",
+                                         "<html>",
+                                         "{\"resources\":[",
+                                         "{\"resources\":[1,{\"name\":5},{\"name\":\"x\"}]}"};
     for (size_t i = 0; i < ARRAY_LEN(bodies); i++) {
         struct step one[] = {{.status = 200, .body = bodies[i]}};
         struct kube_opts o = fast();
@@ -584,46 +623,63 @@ TEST(bad_discovery_answers_are_errors)
 TEST(self_review_sends_what_is_asked_and_reads_the_answer)
 {
     RIG(r, {.status = 201, .body = "{\"status\":{\"allowed\":true,\"reason\":\"RBAC: yes\"}}"},
-        {.status = 201, .body = "{\"status\":{\"allowed\":false}}"}, {.status = 201, .body = "{\"status\":{}}"}, {.status = 403});
-    struct kube_access a = {.verb = "patch", .group = "apps", .resource = "deployments", .subresource = "scale", .ns = "d"};
+        {.status = 201, .body = "{\"status\":{\"allowed\":false}}"},
+        {.status = 201, .body = "{\"status\":{}}"}, {.status = 403});
+    struct kube_access a = {.verb = "patch",
+                            .group = "apps",
+                            .resource = "deployments",
+                            .subresource = "scale",
+                            .ns = "d"};
     bool allowed;
     char reason[256];
     struct err e;
     assert_ok(kube_can(r.kube, &a, &allowed, reason, &e), &e);
     assert_true(allowed);
     assert_string_equal(reason, "RBAC: yes");
-    assert_string_equal(r.script.body, "{\"apiVersion\":\"authorization.k8s.io/v1\",\"kind\":\"SelfSubjectAccessReview\",\"spec\":"
-                                       "{\"resourceAttributes\":{\"verb\":\"patch\",\"group\":\"apps\",\"resource\":\"deployments\","
-                                       "\"subresource\":\"scale\",\"namespace\":\"d\"}}}\n");
+    assert_string_equal(
+        r.script.body,
+        "{\"apiVersion\":\"authorization.k8s.io/v1\",\"kind\":\"SelfSubjectAccessReview\",\"spec\":"
+        "{\"resourceAttributes\":{\"verb\":\"patch\",\"group\":\"apps\",\"resource\":"
+        "\"deployments\","
+        "\"subresource\":\"scale\",\"namespace\":\"d\"}}}\n");
     assert_ok(kube_can(r.kube, &a, &allowed, reason, &e), &e);
     assert_false(allowed);
     assert_string_equal(reason, "");
-    assert_err(kube_can(r.kube, &a, &allowed, NULL, &e), ERR_MISSING, &e, "SelfSubjectAccessReview");
+    assert_err(kube_can(r.kube, &a, &allowed, NULL, &e), ERR_MISSING, &e,
+               "SelfSubjectAccessReview");
     assert_err(kube_can(r.kube, &a, &allowed, NULL, &e), ERR_INVAL, &e, "403");
     assert_false(allowed);
     rig_stop(&r);
 }
 
-/* ---- credential plugins ------------------------------------------------------------------------------------------- */
+/* ---- credential plugins ------------------------------------------------------------------ */
 
 TEST(plugin_token_is_renewed_when_refused_or_about_to_expire)
 {
-    static const struct step steps[] = {{.status = 200}, {.status = 401}, {.status = 200}, {.status = 401}, {.status = 401}, {.status = 200}};
+    static const struct step steps[] = {{.status = 200}, {.status = 401}, {.status = 200},
+                                        {.status = 401}, {.status = 401}, {.status = 200}};
     const char *dir = test_tmp_dir();
-    const char *plugin = test_path("%s/plugin", dir), *count = test_path("%s/count", dir), *kc = test_path("%s/kc", dir);
+    const char *plugin = test_path("%s/plugin", dir), *count = test_path("%s/count", dir),
+               *kc = test_path("%s/kc", dir);
     struct rig r = {.script = {.lock = PTHREAD_MUTEX_INITIALIZER, .steps = steps, .n_steps = 6}};
     struct kube_opts o = fast();
     struct kube_reply reply;
     struct err e;
     r.raw = raw_server_start(play, &r.script);
-    const char *text = test_path("#!/bin/sh\necho x >> %s\nn=$(wc -l < %s)\nexp=2099-01-01T00:00:00Z\n[ $n -ge 4 ] && exp=2001-01-01T00:00:00Z\n"
-                                 "echo '{\"kind\":\"ExecCredential\",\"apiVersion\":\"client.authentication.k8s.io/v1\",\"status\":"
-                                 "{\"token\":\"t'$n'\",\"expirationTimestamp\":\"'$exp'\"}}'\n", count, count);
+    const char *text =
+        test_path("#!/bin/sh\necho x >> %s\nn=$(wc -l < %s)\nexp=2099-01-01T00:00:00Z\n[ $n -ge 4 "
+                  "] && exp=2001-01-01T00:00:00Z\n"
+                  "echo "
+                  "'{\"kind\":\"ExecCredential\",\"apiVersion\":\"client.authentication.k8s.io/"
+                  "v1\",\"status\":"
+                  "{\"token\":\"t'$n'\",\"expirationTimestamp\":\"'$exp'\"}}'\n",
+                  count, count);
     test_write_file(plugin, text, strlen(text));
     chmod(plugin, 0700);
     text = test_path("current-context: a\ncontexts: [{name: a, context: {cluster: a, user: a}}]\n"
                      "clusters: [{name: a, cluster: {server: '%s'}}]\n"
-                     "users: [{name: a, user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: %s}}}]\n",
+                     "users: [{name: a, user: {exec: {apiVersion: client.authentication.k8s.io/v1, "
+                     "command: %s}}}]\n",
                      raw_server_url(r.raw), plugin);
     test_write_file(kc, text, strlen(text));
     struct kube_config_opts co = kube_config_opts_default();
@@ -636,11 +692,16 @@ TEST(plugin_token_is_renewed_when_refused_or_about_to_expire)
         const char *token;
         enum err_code rc;
         int attempts;
-    } rows[] = {{"t1", ERR_OK, 1}, {"t2", ERR_OK, 2}, {"t3", ERR_INVAL, 2}, {"t4", ERR_OK, 1}, {"t5", ERR_OK, 1}};
+    } rows[] = {{"t1", ERR_OK, 1},
+                {"t2", ERR_OK, 2},
+                {"t3", ERR_INVAL, 2},
+                {"t4", ERR_OK, 1},
+                {"t5", ERR_OK, 1}};
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         assert_err(kube_do(r.kube, &call, &reply, &e), rows[i].rc, rows[i].rc ? &e : NULL, NULL);
         assert_int_equal(reply.attempts, rows[i].attempts);
-        assert_non_null(strstr(r.script.headers, test_path("Authorization: Bearer %s\r\n", rows[i].token)));
+        assert_non_null(
+            strstr(r.script.headers, test_path("Authorization: Bearer %s\r\n", rows[i].token)));
         kube_reply_fini(&reply);
     }
     rig_stop(&r);

@@ -9,7 +9,7 @@
 #include "tests/support/kube_rig.h"
 #include "tests/support/test.h"
 
-/* ---- a cache against a fresh list ---------------------------------------------------------------------------- */
+/* ---- a cache against a fresh list -------------------------------------------------------- */
 
 /* Order does not matter in a sum: one number for a set of objects. */
 static uint64_t fingerprint(const char *ns, const char *name, const char *uid, const char *version)
@@ -62,11 +62,13 @@ static uint64_t list_sum(struct apiserver *api, const char *path, size_t *n)
     assert_int_equal(apiserver_call(api, "GET", path, NULL, NULL, &b), 200);
     assert_ok(json_parse(b.p, b.n, b.n, "list", &doc, &e), &e);
     *n = 0;
-    for (const struct json *v = json_first(json_find(json_root(doc), "items")); v; v = json_next(v)) {
+    for (const struct json *v = json_first(json_find(json_root(doc), "items")); v;
+         v = json_next(v)) {
         const struct json *m = json_find(v, "metadata");
         const char *ns = json_text(json_find(m, "namespace"));
-        sum += fingerprint(ns ? ns : "", json_text(json_find(m, "name")), json_text(json_find(m, "uid")),
-                           json_text(json_find(m, "resourceVersion")));
+        sum +=
+            fingerprint(ns ? ns : "", json_text(json_find(m, "name")),
+                        json_text(json_find(m, "uid")), json_text(json_find(m, "resourceVersion")));
         (*n)++;
     }
     json_free(doc);
@@ -79,13 +81,16 @@ static void print_difference(struct apiserver *api, const struct informer *inf)
 {
     size_t at = 0;
     for (const struct kube_obj *o; (o = informer_next(inf, &at));) {
-        char *version = apiserver_field(api, test_path("/api/v1/namespaces/%s/pods/%s", o->ns, o->name), "metadata.resourceVersion");
+        char *version =
+            apiserver_field(api, test_path("/api/v1/namespaces/%s/pods/%s", o->ns, o->name),
+                            "metadata.resourceVersion");
         if (!version || strcmp(version, o->version) != 0)
-            fprintf(stderr, "%s/%s: cache has %s, server %s\n", o->ns, o->name, o->version, version ? version : "none");
+            fprintf(stderr, "%s/%s: cache has %s, server %s\n", o->ns, o->name, o->version,
+                    version ? version : "none");
         mem_free(version);
     }
-    fprintf(stderr, "server is at %llu, cache is %lld ms old\n", (unsigned long long)apiserver_version(api),
-            (long long)(informer_age_us(inf) / 1000));
+    fprintf(stderr, "server is at %llu, cache is %lld ms old\n",
+            (unsigned long long)apiserver_version(api), (long long)(informer_age_us(inf) / 1000));
 }
 
 static uint64_t cache_sum(const struct informer *inf, size_t *n)
@@ -98,7 +103,8 @@ static uint64_t cache_sum(const struct informer *inf, size_t *n)
     return sum;
 }
 
-static void until_equal(struct kube_rig *r, const struct informer *inf, const struct told *t, const char *path, int round)
+static void until_equal(struct kube_rig *r, const struct informer *inf, const struct told *t,
+                        const char *path, int round)
 {
     int64_t give_up_us = clock_mono_us() + 30 * US_PER_S;
     size_t n_list, n_cache;
@@ -112,8 +118,10 @@ static void until_equal(struct kube_rig *r, const struct informer *inf, const st
         informer_failure(inf, &e, NULL);
         apiserver_print_log(r->api, 30);
         print_difference(r->api, inf);
-        fail_msg("round %d: cache holds %zu, list %zu, told %zu (sums %s); version %s, state %d, last failure: %s", round, n_cache,
-                 n_list, t->n, got == want ? "equal" : "differ", informer_version(inf), informer_state(inf), e.msg);
+        fail_msg("round %d: cache holds %zu, list %zu, told %zu (sums %s); version %s, state %d, "
+                 "last failure: %s",
+                 round, n_cache, n_list, t->n, got == want ? "equal" : "differ",
+                 informer_version(inf), informer_state(inf), e.msg);
     }
 }
 
@@ -127,12 +135,15 @@ static void change_something(struct kube_rig *r, struct rng *rng)
     case 0:
     case 1:
         apiserver_call(r->api, "POST", path, NULL,
-                       test_path("{\"metadata\":{\"name\":\"%s\",\"labels\":{\"app\":\"a%u\"}},\"spec\":{\"containers\":[{\"name\":\"c\",\"image\":\"x\"}]}}",
-                                 name, rng_below(rng, 5)), NULL);
+                       test_path("{\"metadata\":{\"name\":\"%s\",\"labels\":{\"app\":\"a%u\"}},"
+                                 "\"spec\":{\"containers\":[{\"name\":\"c\",\"image\":\"x\"}]}}",
+                                 name, rng_below(rng, 5)),
+                       NULL);
         break;
     case 2:
-        apiserver_call(r->api, "PATCH", test_path("%s/%s", path, name), "application/merge-patch+json",
-                       test_path("{\"metadata\":{\"labels\":{\"x\":\"%u\"}}}", rng_below(rng, 1000000)), NULL);
+        apiserver_call(
+            r->api, "PATCH", test_path("%s/%s", path, name), "application/merge-patch+json",
+            test_path("{\"metadata\":{\"labels\":{\"x\":\"%u\"}}}", rng_below(rng, 1000000)), NULL);
         break;
     default:
         apiserver_call(r->api, "DELETE", test_path("%s/%s", path, name), NULL, NULL, NULL);
@@ -193,13 +204,18 @@ TEST(cache_equals_a_fresh_list_after_thousands_of_changes_and_disconnects)
     struct informer_opts o = informer_opts_default();
     o.resource = KUBE_PODS;
     o.projection = kube_pod_projection(pool);
-    o.handler = (struct informer_handler){.add = told_add, .update = told_update, .del = told_del, .ctx = &told};
+    o.handler = (struct informer_handler){
+        .add = told_add, .update = told_update, .del = told_del, .ctx = &told};
     o.page = 7;
     o.idle_us = 150 * US_PER_MS;
     o.backoff_us = US_PER_MS;
     o.backoff_max_us = 20 * US_PER_MS;
     for (int i = 0; i < NAMESPACES; i++)
-        apiserver_must_load(r.api, test_path("{\"apiVersion\":\"v1\",\"kind\":\"Namespace\",\"metadata\":{\"name\":\"ns-%d\"}}", i));
+        apiserver_must_load(
+            r.api,
+            test_path(
+                "{\"apiVersion\":\"v1\",\"kind\":\"Namespace\",\"metadata\":{\"name\":\"ns-%d\"}}",
+                i));
     assert_ok(informer_new(r.kube, &o, &inf, &e), &e);
     for (int round = 0; round < 80; round++) {
         for (int i = 0; i < 40; i++) {
@@ -214,9 +230,12 @@ TEST(cache_equals_a_fresh_list_after_thousands_of_changes_and_disconnects)
         until_equal(&r, inf, &told, "/api/v1/pods", round);
     }
     const struct informer_stats *s = informer_stats(inf);
-    if (s->lists < 10 || s->watches < 50 || s->gone < 3 || s->failures < 20 || s->bookmarks < 1) /* else nothing was shown */
-        fail_msg("lists %llu, watches %llu, gone %llu, failures %llu, bookmarks %llu", (unsigned long long)s->lists, (unsigned long long)s->watches,
-                 (unsigned long long)s->gone, (unsigned long long)s->failures, (unsigned long long)s->bookmarks);
+    if (s->lists < 10 || s->watches < 50 || s->gone < 3 || s->failures < 20 ||
+        s->bookmarks < 1) /* else nothing was shown */
+        fail_msg("lists %llu, watches %llu, gone %llu, failures %llu, bookmarks %llu",
+                 (unsigned long long)s->lists, (unsigned long long)s->watches,
+                 (unsigned long long)s->gone, (unsigned long long)s->failures,
+                 (unsigned long long)s->bookmarks);
     informer_free(inf);
     kube_rig_stop(&r);
     apiserver_free(api);
@@ -258,11 +277,12 @@ TEST(large_cluster_takes_little_memory_and_gives_it_back)
     apiserver_free(api);
 }
 
-/* ---- what a real client meets ------------------------------------------------------------------------------- */
+/* ---- what a real client meets ------------------------------------------------------------ */
 
 TEST(kind_defined_after_the_start_is_found_and_watched)
 {
-    struct apiserver *api = kube_rig_server(&(struct apiserver_opts){.crd_delay_us = 50 * US_PER_MS});
+    struct apiserver *api =
+        kube_rig_server(&(struct apiserver_opts){.crd_delay_us = 50 * US_PER_MS});
     struct kube_opts ko = kube_opts_default();
     struct kube_resource found;
     struct informer *inf;
@@ -276,7 +296,8 @@ TEST(kind_defined_after_the_start_is_found_and_watched)
     o.projection = kube_raw_projection(pool);
     o.backoff_us = o.backoff_max_us = 10 * US_PER_MS;
     assert_ok(informer_new(r.kube, &o, &inf, &e), &e);
-    assert_err(kube_discover(r.kube, "sluice.dev/v1alpha1", "CapacityTarget", &found, &e), ERR_MISSING, &e, "not served");
+    assert_err(kube_discover(r.kube, "sluice.dev/v1alpha1", "CapacityTarget", &found, &e),
+               ERR_MISSING, &e, "not served");
     int64_t give_up_us = clock_mono_us() + 20 * US_PER_S;
     while (informer_stats(inf)->failures < 2 && clock_mono_us() < give_up_us)
         kube_poll(r.kube, 10 * US_PER_MS);
@@ -284,18 +305,30 @@ TEST(kind_defined_after_the_start_is_found_and_watched)
     informer_failure(inf, &e, &s);
     assert_true(kube_is_not_found(&s));
     apiserver_must_load(api,
-        "{\"apiVersion\":\"apiextensions.k8s.io/v1\",\"kind\":\"CustomResourceDefinition\",\"metadata\":{\"name\":\"capacitytargets.sluice.dev\"},"
-        "\"spec\":{\"group\":\"sluice.dev\",\"scope\":\"Namespaced\",\"names\":{\"plural\":\"capacitytargets\",\"singular\":\"capacitytarget\","
-        "\"kind\":\"CapacityTarget\",\"listKind\":\"CapacityTargetList\"},\"versions\":[{\"name\":\"v1alpha1\",\"served\":true,\"storage\":true,"
-        "\"schema\":{\"openAPIV3Schema\":{\"type\":\"object\",\"x-kubernetes-preserve-unknown-fields\":true}},\"subresources\":{\"status\":{}}}]}}");
-    while ((!informer_synced(inf) || kube_discover(r.kube, "sluice.dev/v1alpha1", "CapacityTarget", &found, NULL)) &&
+                        "{\"apiVersion\":\"apiextensions.k8s.io/"
+                        "v1\",\"kind\":\"CustomResourceDefinition\",\"metadata\":{\"name\":"
+                        "\"capacitytargets.sluice.dev\"},"
+                        "\"spec\":{\"group\":\"sluice.dev\",\"scope\":\"Namespaced\",\"names\":{"
+                        "\"plural\":\"capacitytargets\",\"singular\":\"capacitytarget\","
+                        "\"kind\":\"CapacityTarget\",\"listKind\":\"CapacityTargetList\"},"
+                        "\"versions\":[{\"name\":\"v1alpha1\",\"served\":true,\"storage\":true,"
+                        "\"schema\":{\"openAPIV3Schema\":{\"type\":\"object\",\"x-kubernetes-"
+                        "preserve-unknown-fields\":true}},\"subresources\":{\"status\":{}}}]}}");
+    while ((!informer_synced(inf) ||
+            kube_discover(r.kube, "sluice.dev/v1alpha1", "CapacityTarget", &found, NULL)) &&
            clock_mono_us() < give_up_us)
         kube_poll(r.kube, 10 * US_PER_MS);
     assert_true(informer_synced(inf));
     assert_string_equal(found.plural, "capacitytargets");
     assert_true(found.namespaced);
-    assert_int_equal(apiserver_call(api, "POST", "/apis/sluice.dev/v1alpha1/namespaces/default/capacitytargets", NULL,
-                                    "{\"apiVersion\":\"sluice.dev/v1alpha1\",\"kind\":\"CapacityTarget\",\"metadata\":{\"name\":\"web\"},\"spec\":{\"max\":3}}", NULL), 201);
+    assert_int_equal(apiserver_call(api, "POST",
+                                    "/apis/sluice.dev/v1alpha1/namespaces/default/capacitytargets",
+                                    NULL,
+                                    "{\"apiVersion\":\"sluice.dev/"
+                                    "v1alpha1\",\"kind\":\"CapacityTarget\",\"metadata\":{\"name\":"
+                                    "\"web\"},\"spec\":{\"max\":3}}",
+                                    NULL),
+                     201);
     while (!informer_find(inf, "default", "web") && clock_mono_us() < give_up_us)
         kube_poll(r.kube, 10 * US_PER_MS);
     assert_non_null(informer_find(inf, "default", "web"));
@@ -314,8 +347,20 @@ TEST(self_review_tells_a_reader_from_an_admin)
         bool allowed;
     } rows[] = {
         {APISERVER_READER_TOKEN, {.verb = "list", .resource = "pods"}, true},
-        {APISERVER_READER_TOKEN, {.verb = "patch", .group = "apps", .resource = "deployments", .subresource = "scale", .ns = "default"}, false},
-        {APISERVER_ADMIN_TOKEN, {.verb = "patch", .group = "apps", .resource = "deployments", .subresource = "scale", .ns = "default"}, true},
+        {APISERVER_READER_TOKEN,
+         {.verb = "patch",
+          .group = "apps",
+          .resource = "deployments",
+          .subresource = "scale",
+          .ns = "default"},
+         false},
+        {APISERVER_ADMIN_TOKEN,
+         {.verb = "patch",
+          .group = "apps",
+          .resource = "deployments",
+          .subresource = "scale",
+          .ns = "default"},
+         true},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct kube_opts ko = kube_opts_default();

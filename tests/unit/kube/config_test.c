@@ -59,9 +59,10 @@ TEST(every_field_of_cluster_and_user_is_read)
     write_yaml("ca.crt", "x");
     write_yaml("tok", "x");
     const char *path = write_yaml(
-        "k2", base_yaml("server: 'https://h', certificate-authority: ca.crt, tls-server-name: inner, "
-                        "proxy-url: 'socks5://p:1'",
-                        "tokenFile: tok, client-certificate-data: " PEM64 ", client-key-data: " PEM64));
+        "k2",
+        base_yaml("server: 'https://h', certificate-authority: ca.crt, tls-server-name: inner, "
+                  "proxy-url: 'socks5://p:1'",
+                  "tokenFile: tok, client-certificate-data: " PEM64 ", client-key-data: " PEM64));
     assert_ok(load(path, &c, &e), &e);
     assert_string_equal(c->server.ca_file, test_path("%s/ca.crt", test_tmp_dir()));
     assert_string_equal(c->server.token_file, test_path("%s/tok", test_tmp_dir()));
@@ -76,10 +77,11 @@ TEST(data_wins_over_file_and_json_is_yaml_too)
 {
     struct kube_config *c;
     struct err e;
-    const char *path = write_yaml(
-        "k3", "{\"current-context\":\"x\",\"contexts\":[{\"name\":\"x\",\"context\":{\"cluster\":\"c\"}}],"
-              "\"clusters\":[{\"name\":\"c\",\"cluster\":{\"server\":\"https://h\",\"certificate-authority\":\"/no\","
-              "\"certificate-authority-data\":\"" PEM64 "\"}}]}");
+    const char *path = write_yaml("k3", "{\"current-context\":\"x\",\"contexts\":[{\"name\":\"x\","
+                                        "\"context\":{\"cluster\":\"c\"}}],"
+                                        "\"clusters\":[{\"name\":\"c\",\"cluster\":{\"server\":"
+                                        "\"https://h\",\"certificate-authority\":\"/no\","
+                                        "\"certificate-authority-data\":\"" PEM64 "\"}}]}");
     assert_ok(load(path, &c, &e), &e);
     assert_string_equal(c->server.ca_pem, "-----BEGIN X-----\nabc\n");
     assert_null(c->server.ca_file);
@@ -98,33 +100,43 @@ TEST(unusable_configuration_names_file_entry_and_key)
         {"server: ''", "token: a", ERR_MISSING, "clusters \"c\": server: is missing"},
         {"server: 'h:6443'", "token: a", ERR_INVAL, "server: expected https://host:port"},
         {"server: [a]", "token: a", ERR_PARSE, "server: expected text"},
-        {"server: 'https://h', certificate-authority: nope.crt", "token: a", ERR_IO, "no such file: "},
+        {"server: 'https://h', certificate-authority: nope.crt", "token: a", ERR_IO,
+         "no such file: "},
         {"server: 'https://h', certificate-authority-data: '!!'", "token: a", ERR_PARSE,
          "certificate-authority-data: not base64"},
-        {"server: 'https://h', certificate-authority-data: YWJj", "token: a", ERR_PARSE, "not PEM text"},
-        {"server: 'https://h', insecure-skip-tls-verify: maybe", "token: a", ERR_PARSE, "expected true or false"},
-        {"server: 'https://h', insecure-skip-tls-verify: true, certificate-authority-data: " PEM64, "token: a", ERR_INVAL,
-         "contradicts"},
+        {"server: 'https://h', certificate-authority-data: YWJj", "token: a", ERR_PARSE,
+         "not PEM text"},
+        {"server: 'https://h', insecure-skip-tls-verify: maybe", "token: a", ERR_PARSE,
+         "expected true or false"},
+        {"server: 'https://h', insecure-skip-tls-verify: true, certificate-authority-data: " PEM64,
+         "token: a", ERR_INVAL, "contradicts"},
         {"server: 'https://h', proxy-url: 'ftp://p'", "token: a", ERR_INVAL, "proxy-url: expected"},
-        {"server: 'https://h'", "auth-provider: {name: gcp}", ERR_INVAL, "users \"u\": auth-provider: is not supported"},
+        {"server: 'https://h'", "auth-provider: {name: gcp}", ERR_INVAL,
+         "users \"u\": auth-provider: is not supported"},
         {"server: 'https://h'", "token: a, as: root", ERR_INVAL, "impersonation"},
         {"server: 'https://h'", "token: a, as-groups: [x]", ERR_INVAL, "impersonation"},
-        {"server: 'https://h'", "client-certificate-data: " PEM64, ERR_MISSING, "client-key: is missing"},
-        {"server: 'https://h'", "client-key-data: " PEM64, ERR_MISSING, "client-certificate: is missing"},
+        {"server: 'https://h'", "client-certificate-data: " PEM64, ERR_MISSING,
+         "client-key: is missing"},
+        {"server: 'https://h'", "client-key-data: " PEM64, ERR_MISSING,
+         "client-certificate: is missing"},
         {"server: 'https://h'", "tokenFile: nope", ERR_IO, "tokenFile: no such file"},
         {"server: 'https://h'", "token: a, username: b", ERR_INVAL, "more than one"},
         {"server: 'https://h'", "exec: [a]", ERR_PARSE, "exec: expected a mapping"},
         {"server: 'https://h'", "exec: {command: x}", ERR_INVAL, "exec.apiVersion"},
-        {"server: 'https://h'", "exec: {apiVersion: client.authentication.k8s.io/v1alpha1, command: x}", ERR_INVAL,
+        {"server: 'https://h'",
+         "exec: {apiVersion: client.authentication.k8s.io/v1alpha1, command: x}", ERR_INVAL,
          "only client.authentication.k8s.io/v1 and v1beta1"},
-        {"server: 'https://h'", "exec: {apiVersion: client.authentication.k8s.io/v1}", ERR_MISSING, "command: is missing"},
-        {"server: 'https://h'", "exec: {apiVersion: client.authentication.k8s.io/v1, command: x, args: y}", ERR_PARSE,
+        {"server: 'https://h'", "exec: {apiVersion: client.authentication.k8s.io/v1}", ERR_MISSING,
+         "command: is missing"},
+        {"server: 'https://h'",
+         "exec: {apiVersion: client.authentication.k8s.io/v1, command: x, args: y}", ERR_PARSE,
          "args: expected a list"},
-        {"server: 'https://h'", "exec: {apiVersion: client.authentication.k8s.io/v1, command: x, env: [a]}", ERR_PARSE,
+        {"server: 'https://h'",
+         "exec: {apiVersion: client.authentication.k8s.io/v1, command: x, env: [a]}", ERR_PARSE,
          "env: expected items with name and value"},
         {"server: 'https://h'",
-         "exec: {apiVersion: client.authentication.k8s.io/v1, command: x, interactiveMode: Always}", ERR_INVAL,
-         "nobody can answer"},
+         "exec: {apiVersion: client.authentication.k8s.io/v1, command: x, interactiveMode: Always}",
+         ERR_INVAL, "nobody can answer"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct kube_config *c;
@@ -143,12 +155,15 @@ TEST(missing_names_are_told_apart)
         enum err_code rc;
     } rows[] = {
         {"contexts: []\nclusters: []\n", NULL, "no current-context", ERR_MISSING},
-        {"current-context: a\ncontexts: []\n", NULL, "contexts has no entry named \"a\"", ERR_MISSING},
-        {"contexts: [{name: a, context: {cluster: b}}]\n", "a", "clusters has no entry named \"b\"", ERR_MISSING},
+        {"current-context: a\ncontexts: []\n", NULL, "contexts has no entry named \"a\"",
+         ERR_MISSING},
+        {"contexts: [{name: a, context: {cluster: b}}]\n", "a", "clusters has no entry named \"b\"",
+         ERR_MISSING},
         {"contexts: [{name: a, context: {user: b}}]\n", "a", "cluster is missing", ERR_MISSING},
         {"contexts: [{name: a}]\n", "a", "no mapping under \"context\"", ERR_PARSE},
         {"contexts: {a: b}\n", "a", "contexts: expected a list", ERR_PARSE},
-        {"contexts: [{name: a, context: {cluster: c, user: x}}]\nclusters: [{name: c, cluster: {server: 'http://h'}}]\n",
+        {"contexts: [{name: a, context: {cluster: c, user: x}}]\nclusters: [{name: c, cluster: "
+         "{server: 'http://h'}}]\n",
          "a", "users has no entry named \"x\"", ERR_MISSING},
         {"kind: Config\n", NULL, "no clusters and no contexts", ERR_MISSING},
         {"a: [\n", NULL, "kubeconfig: ", ERR_PARSE},
@@ -166,7 +181,7 @@ TEST(missing_names_are_told_apart)
     assert_err(load("/nowhere/config", &c, &e), ERR_IO, &e, "/nowhere/config");
 }
 
-/* ---- the environment ------------------------------------------------------------------------------- */
+/* ---- the environment --------------------------------------------------------------------- */
 
 /* A function pointer has no context: which folder the fake environment speaks of. */
 static char env_dir[512];
@@ -184,7 +199,8 @@ static const char *fake_env(const char *key)
     return strcmp(key, "KUBERNETES_SERVICE_PORT") == 0 && pod ? "443" : NULL;
 }
 
-static enum err_code load_from(const char *mode, const char *context, struct kube_config **out, struct err *e)
+static enum err_code load_from(const char *mode, const char *context, struct kube_config **out,
+                               struct err *e)
 {
     env_mode = mode;
     snprintf(env_dir, sizeof env_dir, "%s", test_tmp_dir());
@@ -199,8 +215,10 @@ TEST(files_of_the_environment_are_merged_and_the_first_one_wins_per_entry)
     write_yaml("first", "contexts: [{name: one, context: {cluster: c1, user: u}}]\n"
                         "clusters: [{name: c1, cluster: {server: 'https://first'}}]\n");
     write_yaml("second", "current-context: one\n"
-                         "contexts: [{name: one, context: {cluster: c2, user: u}}, {name: two, context: {cluster: c2}}]\n"
-                         "clusters: [{name: c1, cluster: {server: 'https://no'}}, {name: c2, cluster: {server: 'https://second'}}]\n"
+                         "contexts: [{name: one, context: {cluster: c2, user: u}}, {name: two, "
+                         "context: {cluster: c2}}]\n"
+                         "clusters: [{name: c1, cluster: {server: 'https://no'}}, {name: c2, "
+                         "cluster: {server: 'https://second'}}]\n"
                          "users: [{name: u, user: {token: t}}]\n");
     assert_ok(load_from("merged", NULL, &c, &e), &e);
     assert_string_equal(c->server.url, "https://first");
@@ -246,20 +264,24 @@ TEST(pod_account_is_read_from_its_files)
     assert_true(c->in_cluster);
     assert_string_equal(c->server.url, "https://[fd00::1]:443");
     assert_string_equal(c->ns, "sluice");
-    assert_non_null(strstr(c->server.token_file, "/var/run/secrets/kubernetes.io/serviceaccount/token"));
+    assert_non_null(
+        strstr(c->server.token_file, "/var/run/secrets/kubernetes.io/serviceaccount/token"));
     assert_string_equal(c->source, "in-cluster");
     kube_config_free(c);
     assert_err(load_from("pod", "x", &c, &e), ERR_MISSING, &e, "in a pod there are no contexts");
 }
 
-/* ---- base64 ------------------------------------------------------------------------------------------ */
+/* ---- base64 ------------------------------------------------------------------------------ */
 
 TEST(base64_takes_what_the_rfc_allows)
 {
     static const struct {
         const char *text, *plain;
-    } rows[] = {{"", ""}, {"Zg==", "f"}, {"Zm8=", "fo"}, {"Zm9v", "foo"}, {"Zm9vYmFy", "foobar"}, {"Zm9v\n YmFy", "foobar"},
-                {"Zg=", NULL}, {"Zg", NULL}, {"Z", NULL}, {"Zm8==", NULL}, {"Zg==Zg==", NULL}, {"Z*==", NULL}, {"=", NULL}};
+    } rows[] = {{"", ""},        {"Zg==", "f"},          {"Zm8=", "fo"},
+                {"Zm9v", "foo"}, {"Zm9vYmFy", "foobar"}, {"Zm9v\n YmFy", "foobar"},
+                {"Zg=", NULL},   {"Zg", NULL},           {"Z", NULL},
+                {"Zm8==", NULL}, {"Zg==Zg==", NULL},     {"Z*==", NULL},
+                {"=", NULL}};
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         char *out = NULL;
         size_t n = 0;
@@ -272,7 +294,7 @@ TEST(base64_takes_what_the_rfc_allows)
     }
 }
 
-/* ---- plugins ------------------------------------------------------------------------------------------ */
+/* ---- plugins ----------------------------------------------------------------------------- */
 
 static struct kube_config *with_plugin(const char *script, const char *more)
 {
@@ -280,14 +302,19 @@ static struct kube_config *with_plugin(const char *script, const char *more)
     struct err e;
     const char *path = write_yaml("plugin.sh", script);
     chmod(path, 0700);
-    write_yaml("k9", base_yaml("server: 'https://h'",
-                               test_path("exec: {apiVersion: client.authentication.k8s.io/v1, command: ./plugin.sh%s}", more)));
+    write_yaml(
+        "k9",
+        base_yaml(
+            "server: 'https://h'",
+            test_path("exec: {apiVersion: client.authentication.k8s.io/v1, command: ./plugin.sh%s}",
+                      more)));
     assert_ok(load(test_path("%s/k9", test_tmp_dir()), &c, &e), &e);
     return c;
 }
 
-#define CREDENTIAL(status) \
-    "{\"kind\":\"ExecCredential\",\"apiVersion\":\"client.authentication.k8s.io/v1\",\"status\":" status "}"
+#define CREDENTIAL(status)                                                                         \
+    "{\"kind\":\"ExecCredential\",\"apiVersion\":\"client.authentication.k8s.io/"                  \
+    "v1\",\"status\":" status "}"
 
 TEST(plugin_gets_arguments_environment_and_cluster_and_gives_a_token)
 {
@@ -296,7 +323,8 @@ TEST(plugin_gets_arguments_environment_and_cluster_and_gives_a_token)
     struct kube_config *c = with_plugin(
         "#!/bin/sh\nset -e\ntest \"$1 $2\" = 'a b c'\ntest \"$WHO\" = me\n"
         "echo \"$KUBERNETES_EXEC_INFO\" | grep -q '\"server\":\"https://h\"'\nread x && exit 9\n"
-        "echo '" CREDENTIAL("{\"token\":\"T\",\"expirationTimestamp\":\"2030-01-01T00:00:00Z\"}") "'\n",
+        "echo '" CREDENTIAL(
+            "{\"token\":\"T\",\"expirationTimestamp\":\"2030-01-01T00:00:00Z\"}") "'\n",
         ", args: [a, 'b c'], env: [{name: WHO, value: me}], provideClusterInfo: true");
     assert_ok(kube_exec_run(c, 10 * US_PER_S, &cred, &e), &e);
     assert_string_equal(cred.token, "T");
@@ -311,16 +339,19 @@ TEST(plugin_that_fails_says_why_and_never_shows_what_it_printed)
         const char *script, *text;
         enum err_code rc;
     } rows[] = {
-        {"echo secret-token; echo 'please log in' >&2; exit 3", "exit status 3: please log in", ERR_IO},
+        {"echo secret-token; echo 'please log in' >&2; exit 3", "exit status 3: please log in",
+         ERR_IO},
         {"exit 1", "exit status 1: it printed nothing", ERR_IO},
         {"kill -9 $$", "killed by signal 9", ERR_IO},
         {"echo secret-token", "ExecCredential:1:", ERR_PARSE},
         {"echo '{}'", "kind: expected ExecCredential", ERR_PARSE},
-        {"echo '{\"kind\":\"ExecCredential\",\"apiVersion\":\"v9\"}'", "apiVersion: expected", ERR_PARSE},
+        {"echo '{\"kind\":\"ExecCredential\",\"apiVersion\":\"v9\"}'", "apiVersion: expected",
+         ERR_PARSE},
         {"echo '" CREDENTIAL("{}") "'", "neither a token nor", ERR_PARSE},
         {"echo '" CREDENTIAL("{\"token\":5}") "'", "status.token: expected a string", ERR_PARSE},
         {"echo '" CREDENTIAL("{\"clientCertificateData\":\"x\"}") "'", "go together", ERR_PARSE},
-        {"echo '" CREDENTIAL("{\"token\":\"secret-token\",\"expirationTimestamp\":\"soon\"}") "'", "expirationTimestamp", ERR_PARSE},
+        {"echo '" CREDENTIAL("{\"token\":\"secret-token\",\"expirationTimestamp\":\"soon\"}") "'",
+         "expirationTimestamp", ERR_PARSE},
         {"head -c 2000000 /dev/zero", "more than 1048576 bytes", ERR_LIMIT},
         {"exec 1>&- 2>&-; sleep 60", "still running after", ERR_IO},
         {"sleep 60", "still running after 0.3 s", ERR_IO},
@@ -331,7 +362,8 @@ TEST(plugin_that_fails_says_why_and_never_shows_what_it_printed)
         struct kube_config *c = with_plugin(test_path("#!/bin/sh\n%s\n", rows[i].script), "");
         int64_t start_us = clock_mono_us();
         bool late = strstr(rows[i].text, "still running") != NULL;
-        assert_err(kube_exec_run(c, late ? 300 * US_PER_MS : 20 * US_PER_S, &cred, &e), rows[i].rc, &e, rows[i].text);
+        assert_err(kube_exec_run(c, late ? 300 * US_PER_MS : 20 * US_PER_S, &cred, &e), rows[i].rc,
+                   &e, rows[i].text);
         assert_in_range(clock_mono_us() - start_us, 0, 20 * US_PER_S);
         assert_non_null(strstr(e.msg, "plugin.sh"));
         assert_null(strstr(e.msg, "secret-token"));
@@ -345,8 +377,9 @@ TEST(plugin_that_is_not_there_shows_its_install_hint)
     struct kube_credential cred;
     struct kube_config *c;
     struct err e;
-    write_yaml("k8", base_yaml("server: 'https://h'", "exec: {apiVersion: client.authentication.k8s.io/v1beta1, "
-                                                      "command: no-such-plugin-here, installHint: get it there}"));
+    write_yaml("k8", base_yaml("server: 'https://h'",
+                               "exec: {apiVersion: client.authentication.k8s.io/v1beta1, "
+                               "command: no-such-plugin-here, installHint: get it there}"));
     assert_ok(load(test_path("%s/k8", test_tmp_dir()), &c, &e), &e);
     assert_err(kube_exec_run(c, US_PER_S, &cred, &e), ERR_IO, &e, "get it there");
     kube_config_free(c);

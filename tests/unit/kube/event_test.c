@@ -32,8 +32,14 @@ static void rig_stop(struct rig *r)
 
 static struct kube_event scaled(const char *note)
 {
-    return (struct kube_event){.api_version = "apps/v1", .kind = "Deployment", .ns = "default", .name = "web", .uid = "u-1",
-                               .reason = "ScaledUp", .action = "Scale", .note = note};
+    return (struct kube_event){.api_version = "apps/v1",
+                               .kind = "Deployment",
+                               .ns = "default",
+                               .name = "web",
+                               .uid = "u-1",
+                               .reason = "ScaledUp",
+                               .action = "Scale",
+                               .note = note};
 }
 
 static void settle(struct rig *r)
@@ -61,11 +67,19 @@ TEST(event_arrives_with_all_its_fields)
     kube_events_emit(r.events, &ev, 1795956516123456);
     assert_int_equal(kube_running(r.k.kube), 1); /* emit does not wait */
     settle(&r);
-    static const char *const want[][2] = {
-        {"regarding.kind", "Deployment"}, {"regarding.name", "web"}, {"regarding.namespace", "default"}, {"regarding.uid", "u-1"},
-        {"regarding.apiVersion", "apps/v1"}, {"type", "Warning"}, {"reason", "ScaledUp"}, {"action", "Scale"},
-        {"note", "3 to 5 units"}, {"eventTime", "2026-11-29T12:48:36.123456Z"}, {"reportingController", "sluice.dev/sluice"},
-        {"reportingInstance", "sluice"}, {"metadata.namespace", "default"}};
+    static const char *const want[][2] = {{"regarding.kind", "Deployment"},
+                                          {"regarding.name", "web"},
+                                          {"regarding.namespace", "default"},
+                                          {"regarding.uid", "u-1"},
+                                          {"regarding.apiVersion", "apps/v1"},
+                                          {"type", "Warning"},
+                                          {"reason", "ScaledUp"},
+                                          {"action", "Scale"},
+                                          {"note", "3 to 5 units"},
+                                          {"eventTime", "2026-11-29T12:48:36.123456Z"},
+                                          {"reportingController", "sluice.dev/sluice"},
+                                          {"reportingInstance", "sluice"},
+                                          {"metadata.namespace", "default"}};
     for (size_t i = 0; i < ARRAY_LEN(want); i++)
         assert_item(&r, EVENTS, want[i][0], want[i][1]);
     assert_int_equal(kube_events_stats(r.events)->sent, 1);
@@ -162,7 +176,12 @@ TEST(event_about_a_cluster_scoped_object_lives_in_default_and_texts_are_cut)
     memcpy(longer + 1023, "\xc3\xa4", 2); /* a character across the limit */
     longer[sizeof longer - 1] = '\0';
     rig_start(&r, kube_events_opts_default(), false);
-    struct kube_event ev = {.api_version = "v1", .kind = "Node", .name = "gpu-1", .reason = "Full", .action = "Watch", .note = longer};
+    struct kube_event ev = {.api_version = "v1",
+                            .kind = "Node",
+                            .name = "gpu-1",
+                            .reason = "Full",
+                            .action = "Watch",
+                            .note = longer};
     kube_events_emit(r.events, &ev, 1795956516000000);
     settle(&r);
     assert_int_equal(kube_events_stats(r.events)->sent, 1);
@@ -177,7 +196,9 @@ TEST(refused_and_failing_events_are_counted_and_tried_anew)
     struct rig r;
     rig_start(&r, kube_events_opts_default(), false);
     struct kube_event ev = scaled("x");
-    apiserver_fault(r.k.api, &(struct apiserver_fault){.kind = APISERVER_STATUS, .path = "events", .status = 500, .count = 1});
+    apiserver_fault(r.k.api,
+                    &(struct apiserver_fault){
+                        .kind = APISERVER_STATUS, .path = "events", .status = 500, .count = 1});
     kube_events_emit(r.events, &ev, 1795956516000000);
     settle(&r);
     assert_int_equal(kube_events_stats(r.events)->failed, 1);

@@ -8,14 +8,14 @@
 #include "tests/support/raw_server.h"
 #include "tests/support/test.h"
 
-/* ---- a server that plays one turn per request --------------------------------------------------------------- */
+/* ---- a server that plays one turn per request -------------------------------------------- */
 
 enum how {
-    WHOLE,  /* with its length */
-    ENDED,  /* a stream that ends clean */
-    OPEN,   /* a stream that stays open and silent */
-    CUT,    /* a stream that is cut off */
-    RESET   /* no answer */
+    WHOLE, /* with its length */
+    ENDED, /* a stream that ends clean */
+    OPEN,  /* a stream that stays open and silent */
+    CUT,   /* a stream that is cut off */
+    RESET  /* no answer */
 };
 
 struct turn {
@@ -66,7 +66,7 @@ struct rig {
     struct kube *kube;
     struct text_pool *pool;
     struct informer *inf;
-    struct buf told; /* what the handler was told: "+a ~a -a *" */
+    struct buf told;  /* what the handler was told: "+a ~a -a *" */
     struct rig *nest; /* do a request from within the handler */
 };
 
@@ -106,8 +106,8 @@ static struct informer_opts options(struct rig *r)
     struct informer_opts o = informer_opts_default();
     o.resource = KUBE_PODS;
     o.projection = kube_raw_projection(r->pool);
-    o.handler = (struct informer_handler){.add = told_add, .update = told_update, .del = told_del,
-                                          .synced = told_synced, .ctx = r};
+    o.handler = (struct informer_handler){
+        .add = told_add, .update = told_update, .del = told_del, .synced = told_synced, .ctx = r};
     o.backoff_us = 2 * US_PER_MS;
     o.backoff_max_us = 10 * US_PER_MS;
     return o;
@@ -167,20 +167,33 @@ static void until_seen(struct rig *r, int n)
     assert_true(raw_server_requests(r->raw) >= n);
 }
 
-#define OBJ(name, version) "{\"metadata\":{\"name\":\"" name "\",\"uid\":\"u-" name "\",\"resourceVersion\":\"" version "\"}}"
-#define LIST(version, items) "{\"kind\":\"PodList\",\"metadata\":{\"resourceVersion\":\"" version "\"},\"items\":[" items "]}"
-#define PAGE(version, token, items) \
-    "{\"kind\":\"PodList\",\"metadata\":{\"resourceVersion\":\"" version "\",\"continue\":\"" token "\"},\"items\":[" items "]}"
+#define OBJ(name, version)                                                                         \
+    "{\"metadata\":{\"name\":\"" name "\",\"uid\":\"u-" name "\",\"resourceVersion\":\"" version   \
+    "\"}}"
+#define LIST(version, items)                                                                       \
+    "{\"kind\":\"PodList\",\"metadata\":{\"resourceVersion\":\"" version "\"},\"items\":[" items   \
+    "]}"
+#define PAGE(version, token, items)                                                                \
+    "{\"kind\":\"PodList\",\"metadata\":{\"resourceVersion\":\"" version                           \
+    "\",\"continue\":\"" token "\"},\"items\":[" items "]}"
 #define EVENT(type, obj) "{\"type\":\"" type "\",\"object\":" obj "}\n"
-#define BOOKMARK(version) EVENT("BOOKMARK", "{\"kind\":\"Pod\",\"metadata\":{\"resourceVersion\":\"" version "\"},\"spec\":{\"containers\":null}}")
-#define GONE "{\"kind\":\"Status\",\"status\":\"Failure\",\"message\":\"too old\",\"reason\":\"Expired\",\"code\":410}"
+#define BOOKMARK(version)                                                                          \
+    EVENT("BOOKMARK", "{\"kind\":\"Pod\",\"metadata\":{\"resourceVersion\":\"" version             \
+                      "\"},\"spec\":{\"containers\":null}}")
+#define GONE                                                                                       \
+    "{\"kind\":\"Status\",\"status\":\"Failure\",\"message\":\"too "                               \
+    "old\",\"reason\":\"Expired\",\"code\":410}"
 
-/* ---- the ordinary course --------------------------------------------------------------------------------------- */
+/* ---- the ordinary course ----------------------------------------------------------------- */
 
 TEST(list_comes_in_pages_and_the_watch_goes_on_from_its_version)
 {
-    PLAY(r, {WHOLE, 0, PAGE("7", "t/1", OBJ("a", "1") "," OBJ("b", "2")), NULL}, {WHOLE, 0, LIST("7", OBJ("c", "3")), NULL},
-         {OPEN, 0, EVENT("ADDED", OBJ("d", "8")) EVENT("MODIFIED", OBJ("a", "9")) EVENT("DELETED", OBJ("b", "10")) BOOKMARK("12"), NULL});
+    PLAY(r, {WHOLE, 0, PAGE("7", "t/1", OBJ("a", "1") "," OBJ("b", "2")), NULL},
+         {WHOLE, 0, LIST("7", OBJ("c", "3")), NULL},
+         {OPEN, 0,
+          EVENT("ADDED", OBJ("d", "8")) EVENT("MODIFIED", OBJ("a", "9"))
+              EVENT("DELETED", OBJ("b", "10")) BOOKMARK("12"),
+          NULL});
     o.ns = "prod";
     o.label_selector = "app=x,!y";
     o.field_selector = "spec.nodeName=";
@@ -196,9 +209,15 @@ TEST(list_comes_in_pages_and_the_watch_goes_on_from_its_version)
     assert_null(informer_find(r.inf, "", "b"));
     assert_null(informer_find(r.inf, "prod", "d"));
     const char *selectors = "labelSelector=app%3Dx%2C%21y&fieldSelector=spec.nodeName%3D";
-    assert_string_equal(r.stage.paths[0], test_path("/api/v1/namespaces/prod/pods?%s&limit=500", selectors));
-    assert_string_equal(r.stage.paths[1], test_path("/api/v1/namespaces/prod/pods?%s&limit=500&continue=t%%2F1", selectors));
-    const char *watch = test_path("/api/v1/namespaces/prod/pods?%s&watch=1&allowWatchBookmarks=true&resourceVersion=7&timeoutSeconds=", selectors);
+    assert_string_equal(r.stage.paths[0],
+                        test_path("/api/v1/namespaces/prod/pods?%s&limit=500", selectors));
+    assert_string_equal(
+        r.stage.paths[1],
+        test_path("/api/v1/namespaces/prod/pods?%s&limit=500&continue=t%%2F1", selectors));
+    const char *watch =
+        test_path("/api/v1/namespaces/prod/"
+                  "pods?%s&watch=1&allowWatchBookmarks=true&resourceVersion=7&timeoutSeconds=",
+                  selectors);
     assert_int_equal(strncmp(r.stage.paths[2], watch, strlen(watch)), 0);
     int seconds = atoi(r.stage.paths[2] + strlen(watch));
     assert_in_range(seconds, 300, 600);
@@ -219,9 +238,14 @@ TEST(list_comes_in_pages_and_the_watch_goes_on_from_its_version)
 
 TEST(watch_that_ends_or_is_cut_is_reopened_from_the_last_version_seen)
 {
-    PLAY(r, {WHOLE, 0, LIST("1", ""), NULL}, {ENDED, 0, EVENT("ADDED", OBJ("a", "2")) BOOKMARK("5"), NULL},
-         {CUT, 0, EVENT("ADDED", OBJ("b", "6")) "{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"name\":\"half", NULL},
-         {RESET, 0, NULL, NULL}, {CUT, 0, EVENT("MODIFIED", OBJ("b", "8")), NULL}, {OPEN, 0, EVENT("ADDED", OBJ("c", "9")), NULL});
+    PLAY(r, {WHOLE, 0, LIST("1", ""), NULL},
+         {ENDED, 0, EVENT("ADDED", OBJ("a", "2")) BOOKMARK("5"), NULL},
+         {CUT, 0,
+          EVENT("ADDED",
+                OBJ("b", "6")) "{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"name\":\"half",
+          NULL},
+         {RESET, 0, NULL, NULL}, {CUT, 0, EVENT("MODIFIED", OBJ("b", "8")), NULL},
+         {OPEN, 0, EVENT("ADDED", OBJ("c", "9")), NULL});
     inform(&r, &o);
     until_told(&r, "* +a +b ~b6>8 +c ");
     static const char *const from[] = {"=1&", "=5&", "=6&", "=6&", "=8&"};
@@ -237,7 +261,10 @@ TEST(watch_that_ends_or_is_cut_is_reopened_from_the_last_version_seen)
 TEST(object_replaced_unseen_is_told_as_deleted_and_added)
 {
     PLAY(r, {WHOLE, 0, LIST("1", OBJ("a", "1")), NULL},
-         {OPEN, 0, EVENT("MODIFIED", "{\"metadata\":{\"name\":\"a\",\"uid\":\"other\",\"resourceVersion\":\"5\"}}"), NULL});
+         {OPEN, 0,
+          EVENT("MODIFIED",
+                "{\"metadata\":{\"name\":\"a\",\"uid\":\"other\",\"resourceVersion\":\"5\"}}"),
+          NULL});
     inform(&r, &o);
     until_told(&r, "+a * -a +a ");
     rig_stop(&r);
@@ -245,19 +272,21 @@ TEST(object_replaced_unseen_is_told_as_deleted_and_added)
 
 TEST(handler_may_ask_the_server_meanwhile)
 {
-    PLAY(r, {WHOLE, 0, LIST("1", OBJ("a", "1") "," OBJ("b", "1")), NULL}, {WHOLE, 404, "{}", NULL}, {WHOLE, 404, "{}", NULL},
-         {CUT, 0, EVENT("ADDED", OBJ("c", "2")), NULL}, {WHOLE, 404, "{}", NULL}, {OPEN, 0, "", NULL});
+    PLAY(r, {WHOLE, 0, LIST("1", OBJ("a", "1") "," OBJ("b", "1")), NULL}, {WHOLE, 404, "{}", NULL},
+         {WHOLE, 404, "{}", NULL}, {CUT, 0, EVENT("ADDED", OBJ("c", "2")), NULL},
+         {WHOLE, 404, "{}", NULL}, {OPEN, 0, "", NULL});
     r.nest = &r;
     inform(&r, &o);
     until_told(&r, "+a (404) +b (404) * +c (404) ");
     rig_stop(&r);
 }
 
-/* ---- 410 --------------------------------------------------------------------------------------------------------- */
+/* ---- 410 --------------------------------------------------------------------------------- */
 
 TEST(expired_version_in_the_stream_leads_to_a_new_list_that_finds_what_is_gone)
 {
-    PLAY(r, {WHOLE, 0, LIST("1", OBJ("a", "1") "," OBJ("b", "1")), NULL}, {ENDED, 0, EVENT("ERROR", GONE), NULL},
+    PLAY(r, {WHOLE, 0, LIST("1", OBJ("a", "1") "," OBJ("b", "1")), NULL},
+         {ENDED, 0, EVENT("ERROR", GONE), NULL},
          {WHOLE, 0, LIST("9", OBJ("b", "1") "," OBJ("c", "7")), NULL}, {OPEN, 0, "", NULL});
     inform(&r, &o);
     until_told(&r, "+a +b * +c -a ");
@@ -270,7 +299,8 @@ TEST(expired_version_in_the_stream_leads_to_a_new_list_that_finds_what_is_gone)
 
 TEST(expired_version_as_a_status_leads_to_a_new_list)
 {
-    PLAY(r, {WHOLE, 0, LIST("1", OBJ("a", "1")), NULL}, {WHOLE, 410, GONE, NULL}, {WHOLE, 0, LIST("9", OBJ("a", "8")), NULL}, {OPEN, 0, "", NULL});
+    PLAY(r, {WHOLE, 0, LIST("1", OBJ("a", "1")), NULL}, {WHOLE, 410, GONE, NULL},
+         {WHOLE, 0, LIST("9", OBJ("a", "8")), NULL}, {OPEN, 0, "", NULL});
     inform(&r, &o);
     until_told(&r, "+a * ~a1>8 ");
     rig_stop(&r);
@@ -278,8 +308,9 @@ TEST(expired_version_as_a_status_leads_to_a_new_list)
 
 TEST(expired_token_starts_the_list_again_and_in_one_piece_when_it_keeps_expiring)
 {
-    PLAY(r, {WHOLE, 0, PAGE("1", "t1", OBJ("a", "1")), NULL}, {WHOLE, 410, GONE, NULL}, {WHOLE, 0, PAGE("2", "t2", OBJ("a", "1")), NULL},
-         {WHOLE, 410, GONE, NULL}, {WHOLE, 0, PAGE("3", "t3", OBJ("b", "3")), NULL}, {WHOLE, 410, GONE, NULL},
+    PLAY(r, {WHOLE, 0, PAGE("1", "t1", OBJ("a", "1")), NULL}, {WHOLE, 410, GONE, NULL},
+         {WHOLE, 0, PAGE("2", "t2", OBJ("a", "1")), NULL}, {WHOLE, 410, GONE, NULL},
+         {WHOLE, 0, PAGE("3", "t3", OBJ("b", "3")), NULL}, {WHOLE, 410, GONE, NULL},
          {WHOLE, 0, LIST("4", OBJ("b", "3")), NULL}, {OPEN, 0, "", NULL});
     inform(&r, &o);
     until_told(&r, "+a +b -a * ");
@@ -292,25 +323,31 @@ TEST(expired_token_starts_the_list_again_and_in_one_piece_when_it_keeps_expiring
 
 TEST(watch_gone_after_every_list_does_not_spin)
 {
-    PLAY(r, {WHOLE, 0, LIST("1", ""), NULL}, {ENDED, 0, EVENT("ERROR", GONE), NULL}, {WHOLE, 0, LIST("1", ""), NULL},
-         {ENDED, 0, EVENT("ERROR", GONE), NULL}, {WHOLE, 0, LIST("1", ""), NULL});
+    PLAY(r, {WHOLE, 0, LIST("1", ""), NULL}, {ENDED, 0, EVENT("ERROR", GONE), NULL},
+         {WHOLE, 0, LIST("1", ""), NULL}, {ENDED, 0, EVENT("ERROR", GONE), NULL},
+         {WHOLE, 0, LIST("1", ""), NULL});
     o.backoff_us = o.backoff_max_us = 1000 * US_PER_S;
     inform(&r, &o);
     int64_t give_up_us = clock_mono_us() + 20 * US_PER_S;
     while (informer_stats(r.inf)->gone < 2 && clock_mono_us() < give_up_us)
         kube_poll(r.kube, 5 * US_PER_MS);
     assert_int_equal(informer_state(r.inf), INFORMER_WAITING);
-    assert_int_equal(informer_stats(r.inf)->lists, 2); /* the first new list comes at once, the second waits */
+    assert_int_equal(informer_stats(r.inf)->lists,
+                     2); /* the first new list comes at once, the second waits */
     rig_stop(&r);
 }
 
-/* ---- what goes wrong ------------------------------------------------------------------------------------------------ */
+/* ---- what goes wrong --------------------------------------------------------------------- */
 
 TEST(page_that_is_cut_is_asked_for_again_by_the_same_token)
 {
     PLAY(r, {WHOLE, 0, PAGE("7", "t1", OBJ("a", "1")), NULL},
-         {CUT, 0, "{\"metadata\":{\"resourceVersion\":\"7\",\"continue\":\"t2\"},\"items\":[" OBJ("b", "1") ",{\"meta", NULL},
-         {WHOLE, 0, PAGE("7", "t2", OBJ("b", "1") "," OBJ("c", "1")), NULL}, {WHOLE, 0, LIST("7", OBJ("d", "1")), NULL}, {OPEN, 0, "", NULL});
+         {CUT, 0,
+          "{\"metadata\":{\"resourceVersion\":\"7\",\"continue\":\"t2\"},\"items\":[" OBJ(
+              "b", "1") ",{\"meta",
+          NULL},
+         {WHOLE, 0, PAGE("7", "t2", OBJ("b", "1") "," OBJ("c", "1")), NULL},
+         {WHOLE, 0, LIST("7", OBJ("d", "1")), NULL}, {OPEN, 0, "", NULL});
     inform(&r, &o);
     until_told(&r, "+a +b +c +d * ");
     assert_non_null(strstr(r.stage.paths[2], "continue=t1"));
@@ -326,7 +363,10 @@ TEST(list_is_tried_again_after_any_failure_and_says_which)
         enum err_code rc;
         int http;
     } rows[] = {
-        {{WHOLE, 500, "{\"reason\":\"InternalError\",\"message\":\"etcd\"}", NULL}, "500 InternalError: etcd", ERR_IO, 500},
+        {{WHOLE, 500, "{\"reason\":\"InternalError\",\"message\":\"etcd\"}", NULL},
+         "500 InternalError: etcd",
+         ERR_IO,
+         500},
         {{WHOLE, 429, "slow", "Retry-After: 0\r\n"}, "429 TooManyRequests", ERR_IO, 429},
         {{WHOLE, 403, "{}", NULL}, "403 Forbidden", ERR_INVAL, 403},
         {{WHOLE, 404, "404 page not found", NULL}, "404 NotFound", ERR_MISSING, 404},
@@ -337,17 +377,42 @@ TEST(list_is_tried_again_after_any_failure_and_says_which)
         {{WHOLE, 0, "{}", NULL}, "without \"items\"", ERR_PARSE, 0},
         {{WHOLE, 0, "", NULL}, "empty answer", ERR_PARSE, 0},
         {{WHOLE, 0, "{\"items\":[]}", NULL}, "no metadata", ERR_PARSE, 0},
-        {{WHOLE, 0, "{\"metadata\":{},\"items\":[]}", NULL}, "resourceVersion is missing", ERR_PARSE, 0},
-        {{WHOLE, 0, LIST("1", "{\"metadata\":{}}"), NULL}, "metadata.name: is missing", ERR_PARSE, 0},
-        {{WHOLE, 0, LIST("1", "{\"metadata\":{\"a\":1,\"a\":2}}"), NULL}, "given twice", ERR_PARSE, 0},
-        {{WHOLE, 0, LIST("1", "{\"metadata\":{\"name\":\"\xff\"}}"), NULL}, "not UTF-8", ERR_PARSE, 0},
-        {{ENDED, 0, "{\"metadata\":{\"resourceVersion\":\"1\"},\"items\":[" OBJ("a", "1"), NULL}, "in the middle", ERR_PARSE, 0},
-        {{WHOLE, 0, LIST("1", "{\"big\":\"0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789\"}"), NULL},
-         "list of pods: an object of more than 100 bytes", ERR_LIMIT, 0},
-        {{WHOLE, 0, LIST("1", OBJ("a", "1") "," OBJ("b", "1") "," OBJ("c", "1")), NULL}, "more than 2 pods", ERR_LIMIT, 0},
+        {{WHOLE, 0, "{\"metadata\":{},\"items\":[]}", NULL},
+         "resourceVersion is missing",
+         ERR_PARSE,
+         0},
+        {{WHOLE, 0, LIST("1", "{\"metadata\":{}}"), NULL},
+         "metadata.name: is missing",
+         ERR_PARSE,
+         0},
+        {{WHOLE, 0, LIST("1", "{\"metadata\":{\"a\":1,\"a\":2}}"), NULL},
+         "given twice",
+         ERR_PARSE,
+         0},
+        {{WHOLE, 0, LIST("1", "{\"metadata\":{\"name\":\"\xff\"}}"), NULL},
+         "not UTF-8",
+         ERR_PARSE,
+         0},
+        {{ENDED, 0, "{\"metadata\":{\"resourceVersion\":\"1\"},\"items\":[" OBJ("a", "1"), NULL},
+         "in the middle",
+         ERR_PARSE,
+         0},
+        {{WHOLE, 0,
+          LIST("1", "{\"big\":"
+                    "\"0123456789012345678901234567890123456789012345678901234567890123456789012345"
+                    "678901234567890123456789\"}"),
+          NULL},
+         "list of pods: an object of more than 100 bytes",
+         ERR_LIMIT,
+         0},
+        {{WHOLE, 0, LIST("1", OBJ("a", "1") "," OBJ("b", "1") "," OBJ("c", "1")), NULL},
+         "more than 2 pods",
+         ERR_LIMIT,
+         0},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct turn turns[] = {rows[i].bad, {WHOLE, 0, LIST("5", OBJ("a", "1")), NULL}, {OPEN, 0, "", NULL}};
+        struct turn turns[] = {
+            rows[i].bad, {WHOLE, 0, LIST("5", OBJ("a", "1")), NULL}, {OPEN, 0, "", NULL}};
         struct kube_status s;
         struct err e = {0};
         struct rig r;
@@ -375,7 +440,8 @@ TEST(list_is_tried_again_after_any_failure_and_says_which)
 
 TEST(retry_after_is_waited_for_before_the_next_list)
 {
-    PLAY(r, {WHOLE, 429, "slow", "Retry-After: 1\r\n"}, {WHOLE, 0, LIST("5", ""), NULL}, {OPEN, 0, "", NULL});
+    PLAY(r, {WHOLE, 429, "slow", "Retry-After: 1\r\n"}, {WHOLE, 0, LIST("5", ""), NULL},
+         {OPEN, 0, "", NULL});
     int64_t start_us = clock_mono_us();
     inform(&r, &o);
     until_told(&r, "* ");
@@ -398,11 +464,14 @@ TEST(bad_event_ends_the_watch_and_the_cache_stays)
         {EVENT("DELETED", "{\"metadata\":{\"resourceVersion\":\"4\"}}"), "name is missing"},
         {EVENT("BOOKMARK", "{}"), "resourceVersion is missing"},
         {"{\"type\":\"ADDED\",\"object\":{\"x\":01}}\n", "number"},
-        {EVENT("ERROR", "{\"code\":500,\"reason\":\"InternalError\",\"message\":\"boom\"}"), "500 InternalError: boom"},
+        {EVENT("ERROR", "{\"code\":500,\"reason\":\"InternalError\",\"message\":\"boom\"}"),
+         "500 InternalError: boom"},
         {EVENT("ERROR", "{}"), "watch of pods: 0"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        struct turn turns[] = {{WHOLE, 0, LIST("5", OBJ("a", "1")), NULL}, {OPEN, 0, rows[i].line, NULL}, {OPEN, 0, EVENT("ADDED", OBJ("z", "9")), NULL}};
+        struct turn turns[] = {{WHOLE, 0, LIST("5", OBJ("a", "1")), NULL},
+                               {OPEN, 0, rows[i].line, NULL},
+                               {OPEN, 0, EVENT("ADDED", OBJ("z", "9")), NULL}};
         struct err e = {0};
         struct rig r;
         rig_start(&r, turns, 3);
@@ -423,8 +492,9 @@ TEST(bad_event_ends_the_watch_and_the_cache_stays)
 
 TEST(server_that_keeps_refusing_a_version_is_asked_for_the_list)
 {
-    PLAY(r, {WHOLE, 0, LIST("bad", OBJ("a", "1")), NULL}, {WHOLE, 500, "{}", NULL}, {WHOLE, 500, "{}", NULL}, {WHOLE, 500, "{}", NULL},
-         {WHOLE, 0, LIST("6", ""), NULL}, {OPEN, 0, "", NULL});
+    PLAY(r, {WHOLE, 0, LIST("bad", OBJ("a", "1")), NULL}, {WHOLE, 500, "{}", NULL},
+         {WHOLE, 500, "{}", NULL}, {WHOLE, 500, "{}", NULL}, {WHOLE, 0, LIST("6", ""), NULL},
+         {OPEN, 0, "", NULL});
     inform(&r, &o);
     until_told(&r, "+a * -a ");
     rig_stop(&r);
@@ -432,7 +502,8 @@ TEST(server_that_keeps_refusing_a_version_is_asked_for_the_list)
 
 TEST(network_that_is_down_does_not_lead_to_a_list)
 {
-    PLAY(r, {WHOLE, 0, LIST("5", OBJ("a", "1")), NULL}, {RESET, 0, NULL, NULL}, {RESET, 0, NULL, NULL}, {RESET, 0, NULL, NULL}, {RESET, 0, NULL, NULL},
+    PLAY(r, {WHOLE, 0, LIST("5", OBJ("a", "1")), NULL}, {RESET, 0, NULL, NULL},
+         {RESET, 0, NULL, NULL}, {RESET, 0, NULL, NULL}, {RESET, 0, NULL, NULL},
          {RESET, 0, NULL, NULL}, {OPEN, 0, EVENT("ADDED", OBJ("b", "6")), NULL});
     inform(&r, &o);
     until_told(&r, "+a * +b ");
@@ -442,8 +513,9 @@ TEST(network_that_is_down_does_not_lead_to_a_list)
 
 TEST(watch_silent_from_its_start_leads_to_a_list_and_one_that_fell_silent_is_reopened)
 {
-    PLAY(r, {WHOLE, 0, LIST("99999", OBJ("a", "1")), NULL}, {OPEN, 0, "", NULL}, {WHOLE, 0, LIST("5", OBJ("b", "1")), NULL},
-         {OPEN, 0, EVENT("ADDED", OBJ("c", "6")), NULL}, {OPEN, 0, EVENT("ADDED", OBJ("d", "7")), NULL});
+    PLAY(r, {WHOLE, 0, LIST("99999", OBJ("a", "1")), NULL}, {OPEN, 0, "", NULL},
+         {WHOLE, 0, LIST("5", OBJ("b", "1")), NULL}, {OPEN, 0, EVENT("ADDED", OBJ("c", "6")), NULL},
+         {OPEN, 0, EVENT("ADDED", OBJ("d", "7")), NULL});
     o.idle_us = 60 * US_PER_MS;
     inform(&r, &o);
     until_told(&r, "+a * +b -a +c +d ");
@@ -455,7 +527,8 @@ TEST(watch_silent_from_its_start_leads_to_a_list_and_one_that_fell_silent_is_reo
 
 TEST(list_can_be_asked_for)
 {
-    PLAY(r, {WHOLE, 0, LIST("5", OBJ("a", "1")), NULL}, {OPEN, 0, "", NULL}, {WHOLE, 0, LIST("6", ""), NULL}, {OPEN, 0, "", NULL});
+    PLAY(r, {WHOLE, 0, LIST("5", OBJ("a", "1")), NULL}, {OPEN, 0, "", NULL},
+         {WHOLE, 0, LIST("6", ""), NULL}, {OPEN, 0, "", NULL});
     inform(&r, &o);
     until_seen(&r, 2);
     informer_relist(r.inf);
@@ -465,8 +538,10 @@ TEST(list_can_be_asked_for)
 
 TEST(informer_can_be_freed_in_every_state)
 {
-    static const struct turn silent[] = {{OPEN, 0, "{", NULL}}, failing[] = {{WHOLE, 500, "{}", NULL}},
-                             watching[] = {{WHOLE, 0, LIST("5", OBJ("a", "1")), NULL}, {OPEN, 0, "", NULL}};
+    static const struct turn silent[] = {{OPEN, 0, "{", NULL}},
+                             failing[] = {{WHOLE, 500, "{}", NULL}},
+                             watching[] = {{WHOLE, 0, LIST("5", OBJ("a", "1")), NULL},
+                                           {OPEN, 0, "", NULL}};
     const struct turn *scripts[] = {silent, failing, watching};
     for (int i = 0; i < 4; i++) {
         struct rig r;

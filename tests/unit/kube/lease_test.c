@@ -44,7 +44,8 @@ static void replica_stop(struct replica *x)
 static struct apiserver *server(void)
 {
     struct apiserver *api = kube_rig_server(&(struct apiserver_opts){0});
-    apiserver_must_load(api, "{\"apiVersion\":\"v1\",\"kind\":\"Namespace\",\"metadata\":{\"name\":\"sluice\"}}");
+    apiserver_must_load(
+        api, "{\"apiVersion\":\"v1\",\"kind\":\"Namespace\",\"metadata\":{\"name\":\"sluice\"}}");
     return api;
 }
 
@@ -86,7 +87,8 @@ TEST(first_attempt_creates_the_lease_and_leads)
     must_try(&a);
     assert_true(lease_held(a.lease));
     assert_int_equal(lease_epoch(a.lease), 1);
-    assert_in_range(lease_held_until_us(a.lease) - before_us, 900 * US_PER_MS, 900 * US_PER_MS + clock_mono_us() - before_us);
+    assert_in_range(lease_held_until_us(a.lease) - before_us, 900 * US_PER_MS,
+                    900 * US_PER_MS + clock_mono_us() - before_us);
     assert_field(api, "spec.holderIdentity", "a");
     assert_field(api, "spec.leaseDurationSeconds", "1");
     assert_field(api, "spec.leaseTransitions", "0");
@@ -98,7 +100,8 @@ TEST(first_attempt_creates_the_lease_and_leads)
     assert_field(api, "spec.acquireTime", first);
     mem_free(first);
     assert_int_equal(lease_epoch(a.lease), 1);
-    assert_int_equal(apiserver_counted(api, "get", "leases", false), 1); /* renewing needs no read */
+    assert_int_equal(apiserver_counted(api, "get", "leases", false),
+                     1); /* renewing needs no read */
     replica_stop(&a);
     apiserver_free(api);
 }
@@ -155,9 +158,12 @@ TEST(record_touched_by_somebody_is_read_again_and_keeps_what_is_not_ours)
     struct replica a;
     replica_start(&a, api, "a");
     must_try(&a);
-    assert_int_equal(apiserver_call(api, "PATCH", PATH, "application/merge-patch+json",
-                                    "{\"metadata\":{\"labels\":{\"team\":\"ml\"},\"annotations\":{\"x\":\"y\"}},\"spec\":{\"strategy\":\"OldestEmulationVersion\"}}",
-                                    NULL), 200);
+    assert_int_equal(
+        apiserver_call(api, "PATCH", PATH, "application/merge-patch+json",
+                       "{\"metadata\":{\"labels\":{\"team\":\"ml\"},\"annotations\":{\"x\":\"y\"}},"
+                       "\"spec\":{\"strategy\":\"OldestEmulationVersion\"}}",
+                       NULL),
+        200);
     must_try(&a);
     assert_true(lease_held(a.lease));
     assert_field(api, "metadata.labels.team", "ml");
@@ -214,7 +220,8 @@ TEST(attempt_ends_in_time_when_the_server_hangs)
     apiserver_stall(api, 1500 * US_PER_MS);
     int64_t start_us = clock_mono_us();
     assert_err(lease_try(a.lease, &e), ERR_IO, &e, NULL);
-    assert_in_range(clock_mono_us() - start_us, 250 * US_PER_MS, 1200 * US_PER_MS); /* duration - renew is 300 ms */
+    assert_in_range(clock_mono_us() - start_us, 250 * US_PER_MS,
+                    1200 * US_PER_MS); /* duration - renew is 300 ms */
     until_held(&a);
     replica_stop(&a);
     apiserver_free(api);
@@ -226,13 +233,19 @@ TEST(write_that_was_done_but_not_acknowledged_is_not_trusted)
     struct replica a;
     struct err e;
     replica_start(&a, api, "a");
-    apiserver_fault(api, &(struct apiserver_fault){.kind = APISERVER_AFTER, .method = "POST", .path = "leases", .status = 504, .count = 1});
+    apiserver_fault(api, &(struct apiserver_fault){.kind = APISERVER_AFTER,
+                                                   .method = "POST",
+                                                   .path = "leases",
+                                                   .status = 504,
+                                                   .count = 1});
     assert_err(lease_try(a.lease, &e), ERR_IO, &e, "504");
     assert_field(api, "spec.holderIdentity", "a");
     assert_false(lease_held(a.lease));
     must_try(&a);
     assert_true(lease_held(a.lease));
-    apiserver_fault(api, &(struct apiserver_fault){.kind = APISERVER_CUT_AFTER, .method = "PUT", .path = "leases", .count = 1});
+    apiserver_fault(
+        api, &(struct apiserver_fault){
+                 .kind = APISERVER_CUT_AFTER, .method = "PUT", .path = "leases", .count = 1});
     (void)!lease_try(a.lease, &e);
     must_try(&a);
     assert_true(lease_held(a.lease));
@@ -242,15 +255,23 @@ TEST(write_that_was_done_but_not_acknowledged_is_not_trusted)
 
 TEST(damaged_record_is_an_error_and_nobody_leads_by_it)
 {
-    static const char *const specs[] = {"{\"holderIdentity\":7}", "{\"leaseDurationSeconds\":-5}", "{\"leaseDurationSeconds\":1e12}",
-                                        "[]", "{\"renewTime\":{}}", "{\"leaseTransitions\":1.5}"};
+    static const char *const specs[] = {"{\"holderIdentity\":7}",
+                                        "{\"leaseDurationSeconds\":-5}",
+                                        "{\"leaseDurationSeconds\":1e12}",
+                                        "[]",
+                                        "{\"renewTime\":{}}",
+                                        "{\"leaseTransitions\":1.5}"};
     for (size_t i = 0; i < ARRAY_LEN(specs); i++) {
         struct apiserver *api = server();
         struct replica a;
         struct err e;
         replica_start(&a, api, "a");
-        if (apiserver_load(api, test_path("{\"apiVersion\":\"coordination.k8s.io/v1\",\"kind\":\"Lease\",\"metadata\":{\"name\":\"sluice\",\"namespace\":\"sluice\"},\"spec\":%s}",
-                                          specs[i]), &e) == ERR_OK) {
+        if (apiserver_load(api,
+                           test_path("{\"apiVersion\":\"coordination.k8s.io/"
+                                     "v1\",\"kind\":\"Lease\",\"metadata\":{\"name\":\"sluice\","
+                                     "\"namespace\":\"sluice\"},\"spec\":%s}",
+                                     specs[i]),
+                           &e) == ERR_OK) {
             enum err_code rc = lease_try(a.lease, &e);
             assert_true(rc == ERR_PARSE || rc == ERR_RANGE);
             assert_false(lease_held(a.lease));

@@ -5,7 +5,8 @@
 #include "tests/support/kube_capture.h"
 #include "tests/support/test.h"
 
-static enum err_code make(const struct kube_projection *p, const char *text, struct kube_obj **out, struct err *e)
+static enum err_code make(const struct kube_projection *p, const char *text, struct kube_obj **out,
+                          struct err *e)
 {
     struct json_doc *doc;
     assert_ok(json_parse(text, strlen(text), 1 << 20, "object", &doc, e), e);
@@ -21,7 +22,8 @@ static void release(struct text_pool *pool, const struct kube_projection *p, str
     text_pool_free(pool);
 }
 
-#define META "\"metadata\":{\"name\":\"p\",\"namespace\":\"n\",\"uid\":\"u\",\"resourceVersion\":\"7\""
+#define META                                                                                       \
+    "\"metadata\":{\"name\":\"p\",\"namespace\":\"n\",\"uid\":\"u\",\"resourceVersion\":\"7\""
 
 TEST(pod_keeps_what_is_read_later)
 {
@@ -29,20 +31,27 @@ TEST(pod_keeps_what_is_read_later)
     struct kube_projection proj = kube_pod_projection(pool);
     struct kube_obj *o;
     struct err e;
-    assert_ok(make(&proj,
-                   "{" META ",\"creationTimestamp\":\"2026-11-29T12:00:00Z\",\"deletionTimestamp\":\"2026-11-29T12:10:00Z\","
-                   "\"labels\":{\"b\":\"2\",\"a\":\"1\"},"
-                   "\"annotations\":{\"sluice.dev/class\":\"P1\",\"other\":\"x\",\"sluice.dev/a\":\"y\"},"
-                   "\"ownerReferences\":[{\"kind\":\"X\",\"name\":\"x\",\"uid\":\"0\"},"
-                   "{\"kind\":\"ReplicaSet\",\"name\":\"web-1\",\"uid\":\"9\",\"controller\":true}]},"
-                   "\"spec\":{\"nodeName\":\"gpu-1\",\"schedulerName\":\"sluice\",\"priority\":100,\"priorityClassName\":\"high\","
-                   "\"schedulingGates\":[{\"name\":\"g\"}],\"containers\":[]},"
-                   "\"status\":{\"phase\":\"Running\",\"reason\":\"Preempting\",\"startTime\":\"2026-11-29T12:01:00Z\",\"conditions\":["
-                   "{\"type\":\"PodScheduled\",\"status\":\"True\",\"lastTransitionTime\":\"2026-11-29T12:00:30Z\"},"
-                   "{\"type\":\"Ready\",\"status\":\"True\",\"lastTransitionTime\":\"2026-11-29T12:02:00Z\"}],"
-                   "\"containerStatuses\":[{\"restartCount\":2,\"state\":{\"running\":{}}},"
-                   "{\"restartCount\":1,\"state\":{\"waiting\":{\"reason\":\"CrashLoopBackOff\"}}}]}}",
-                   &o, &e), &e);
+    assert_ok(
+        make(&proj,
+             "{" META ",\"creationTimestamp\":\"2026-11-29T12:00:00Z\",\"deletionTimestamp\":"
+                      "\"2026-11-29T12:10:00Z\","
+             "\"labels\":{\"b\":\"2\",\"a\":\"1\"},"
+             "\"annotations\":{\"sluice.dev/class\":\"P1\",\"other\":\"x\",\"sluice.dev/a\":\"y\"},"
+             "\"ownerReferences\":[{\"kind\":\"X\",\"name\":\"x\",\"uid\":\"0\"},"
+             "{\"kind\":\"ReplicaSet\",\"name\":\"web-1\",\"uid\":\"9\",\"controller\":true}]},"
+             "\"spec\":{\"nodeName\":\"gpu-1\",\"schedulerName\":\"sluice\",\"priority\":100,"
+             "\"priorityClassName\":\"high\","
+             "\"schedulingGates\":[{\"name\":\"g\"}],\"containers\":[]},"
+             "\"status\":{\"phase\":\"Running\",\"reason\":\"Preempting\",\"startTime\":\"2026-11-"
+             "29T12:01:00Z\",\"conditions\":["
+             "{\"type\":\"PodScheduled\",\"status\":\"True\",\"lastTransitionTime\":\"2026-11-"
+             "29T12:00:30Z\"},"
+             "{\"type\":\"Ready\",\"status\":\"True\",\"lastTransitionTime\":\"2026-11-29T12:02:"
+             "00Z\"}],"
+             "\"containerStatuses\":[{\"restartCount\":2,\"state\":{\"running\":{}}},"
+             "{\"restartCount\":1,\"state\":{\"waiting\":{\"reason\":\"CrashLoopBackOff\"}}}]}}",
+             &o, &e),
+        &e);
     const struct kube_pod *p = kube_as_pod(o);
     const int64_t t0 = 1795953600 * US_PER_S;
     assert_string_equal(o->ns, "n");
@@ -82,13 +91,18 @@ TEST(bare_pod_has_neutral_values)
     struct kube_projection proj = kube_pod_projection(pool);
     struct kube_obj *o;
     struct err e;
-    assert_ok(make(&proj, "{\"metadata\":{\"name\":\"p\",\"resourceVersion\":\"1\",\"labels\":null},"
-                          "\"spec\":{\"containers\":null},\"status\":{}}", &o, &e), &e);
+    assert_ok(make(&proj,
+                   "{\"metadata\":{\"name\":\"p\",\"resourceVersion\":\"1\",\"labels\":null},"
+                   "\"spec\":{\"containers\":null},\"status\":{}}",
+                   &o, &e),
+              &e);
     const struct kube_pod *p = kube_as_pod(o);
-    const char *empty[] = {o->ns, o->uid, p->node, p->scheduler, p->owner_kind, p->waiting, p->reason};
+    const char *empty[] = {o->ns,         o->uid,     p->node,  p->scheduler,
+                           p->owner_kind, p->waiting, p->reason};
     for (size_t i = 0; i < ARRAY_LEN(empty); i++)
         assert_string_equal(empty[i], "");
-    const int64_t unset[] = {p->created_us, p->scheduled_us, p->started_us, p->ready_since_us, p->deletion_us};
+    const int64_t unset[] = {p->created_us, p->scheduled_us, p->started_us, p->ready_since_us,
+                             p->deletion_us};
     for (size_t i = 0; i < ARRAY_LEN(unset); i++)
         assert_int_equal(unset[i], -1);
     assert_int_equal(p->phase, KUBE_PENDING);
@@ -104,19 +118,29 @@ TEST(requests_are_counted_as_the_scheduler_does)
         const char *spec;
         int64_t cpu_milli, mem_bytes, gpus;
     } rows[] = {
-        {"\"containers\":[" C("\"cpu\":\"1\",\"memory\":\"1Ki\"") "," C("\"cpu\":\"500m\",\"nvidia.com/gpu\":\"2\"") "]", 1500, 1024, 2},
+        {"\"containers\":[" C("\"cpu\":\"1\",\"memory\":\"1Ki\"") "," C(
+             "\"cpu\":\"500m\",\"nvidia.com/gpu\":\"2\"") "]",
+         1500, 1024, 2},
         {"\"containers\":[" C("\"cpu\":2,\"memory\":1024") "]", 2000, 1024, 0}, /* plain numbers */
-        {"\"containers\":[" C("\"cpu\":\"1\"") "],\"initContainers\":[" C("\"cpu\":\"3\"") "," C("\"cpu\":\"2\",\"amd.com/gpu\":\"1\"") "]",
+        {"\"containers\":[" C("\"cpu\":\"1\"") "],\"initContainers\":[" C("\"cpu\":\"3\"") "," C(
+             "\"cpu\":\"2\",\"amd.com/gpu\":\"1\"") "]",
          3000, 0, 1},
-        {"\"containers\":[" C("\"cpu\":\"1\"") "],\"initContainers\":[" SIDE("\"cpu\":\"2\"") "]", 3000, 0, 0},
+        {"\"containers\":[" C("\"cpu\":\"1\"") "],\"initContainers\":[" SIDE("\"cpu\":\"2\"") "]",
+         3000, 0, 0},
         /* the plain one runs beside the sidecar started before it, not the one after */
-        {"\"containers\":[" C("\"cpu\":\"1\"") "],\"initContainers\":[" SIDE("\"cpu\":\"1\"") "," C("\"cpu\":\"5\"") "," SIDE("\"cpu\":\"1\"") "]",
+        {"\"containers\":[" C("\"cpu\":\"1\"") "],\"initContainers\":[" SIDE("\"cpu\":\"1\"") "," C(
+             "\"cpu\":\"5\"") "," SIDE("\"cpu\":\"1\"") "]",
          6000, 0, 0},
-        {"\"containers\":[" C("\"cpu\":\"1\",\"memory\":\"1\"") "],\"overhead\":{\"cpu\":\"250m\",\"memory\":\"9\"}", 1250, 10, 0},
-        {"\"resources\":{\"requests\":{\"cpu\":\"4\"}},\"containers\":[" C("\"cpu\":\"1\",\"memory\":\"5\"") "],\"overhead\":{\"cpu\":\"1\"}",
+        {"\"containers\":[" C(
+             "\"cpu\":\"1\",\"memory\":\"1\"") "],\"overhead\":{\"cpu\":\"250m\",\"memory\":\"9\"}",
+         1250, 10, 0},
+        {"\"resources\":{\"requests\":{\"cpu\":\"4\"}},\"containers\":[" C(
+             "\"cpu\":\"1\",\"memory\":\"5\"") "],\"overhead\":{\"cpu\":\"1\"}",
          5000, 5, 0},
-        {"\"containers\":[" C("\"nvidia.com/mig-1g.10gb\":\"3\",\"gpu.intel.com/i915\":\"1\",\"ephemeral-storage\":\"1Gi\",\"nvidia.com/gpumem\":\"5\"")
-         "]", 0, 0, 4},
+        {"\"containers\":[" C(
+             "\"nvidia.com/mig-1g.10gb\":\"3\",\"gpu.intel.com/"
+             "i915\":\"1\",\"ephemeral-storage\":\"1Gi\",\"nvidia.com/gpumem\":\"5\"") "]",
+         0, 0, 4},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct text_pool *pool = text_pool_new();
@@ -138,9 +162,13 @@ TEST(first_reason_that_says_something_is_the_waiting_reason)
     static const struct {
         const char *status, *waiting;
     } rows[] = {
-        {"\"containerStatuses\":[" W("ContainerCreating") "," W("ImagePullBackOff") "]", "ImagePullBackOff"},
-        {"\"containerStatuses\":[" W("ErrImagePull") "," W("ContainerCreating") "]", "ErrImagePull"},
-        {"\"initContainerStatuses\":[" W("CrashLoopBackOff") "],\"containerStatuses\":[" W("PodInitializing") "]", "CrashLoopBackOff"},
+        {"\"containerStatuses\":[" W("ContainerCreating") "," W("ImagePullBackOff") "]",
+         "ImagePullBackOff"},
+        {"\"containerStatuses\":[" W("ErrImagePull") "," W("ContainerCreating") "]",
+         "ErrImagePull"},
+        {"\"initContainerStatuses\":[" W("CrashLoopBackOff") "],\"containerStatuses\":[" W(
+             "PodInitializing") "]",
+         "CrashLoopBackOff"},
         {"\"containerStatuses\":[" W("PodInitializing") "]", "PodInitializing"},
         {"\"containerStatuses\":[{\"state\":{}}]", ""},
     };
@@ -149,7 +177,8 @@ TEST(first_reason_that_says_something_is_the_waiting_reason)
         struct kube_projection proj = kube_pod_projection(pool);
         struct kube_obj *o;
         struct err e;
-        assert_ok(make(&proj, test_path("{" META "},\"status\":{%s}}", rows[i].status), &o, &e), &e);
+        assert_ok(make(&proj, test_path("{" META "},\"status\":{%s}}", rows[i].status), &o, &e),
+                  &e);
         assert_string_equal(kube_as_pod(o)->waiting, rows[i].waiting);
         release(pool, &proj, o);
     }
@@ -165,23 +194,35 @@ TEST(wrong_types_are_refused_with_the_field_and_leave_nothing_behind)
         {"{\"metadata\":{\"name\":\"\"}}", "metadata.name: is missing", ERR_PARSE},
         {"{\"metadata\":{\"name\":\"a\"}}", "metadata.resourceVersion: is missing", ERR_PARSE},
         {"{\"metadata\":[]}", "metadata: expected an object", ERR_PARSE},
-        {"{\"metadata\":{\"name\":5,\"resourceVersion\":\"1\"}}", "name: expected a string", ERR_PARSE},
+        {"{\"metadata\":{\"name\":5,\"resourceVersion\":\"1\"}}", "name: expected a string",
+         ERR_PARSE},
         {"{" META ",\"labels\":[]}}", "labels: expected an object", ERR_PARSE},
         {"{" META ",\"labels\":{\"a\":1}}}", "labels: expected strings", ERR_PARSE},
-        {"{" META ",\"creationTimestamp\":\"now\"}}", "creationTimestamp: expected a time", ERR_PARSE},
+        {"{" META ",\"creationTimestamp\":\"now\"}}", "creationTimestamp: expected a time",
+         ERR_PARSE},
         {"{" META "},\"spec\":[]}", "spec: expected an object", ERR_PARSE},
         {"{" META "},\"spec\":{\"nodeName\":{}}}", "nodeName: expected a string", ERR_PARSE},
-        {"{" META "},\"spec\":{\"priority\":\"high\"}}", "priority: expected an integer", ERR_PARSE},
+        {"{" META "},\"spec\":{\"priority\":\"high\"}}", "priority: expected an integer",
+         ERR_PARSE},
         {"{" META "},\"spec\":{\"containers\":{}}}", "containers: expected a list", ERR_PARSE},
         {"{" META "},\"spec\":{\"containers\":[5]}}", "", ERR_OK},
-        {"{" META "},\"spec\":{\"containers\":[" C("\"cpu\":\"lots\"") "]}}", "cpu: \"lots\" is not a quantity", ERR_PARSE},
-        {"{" META "},\"spec\":{\"containers\":[" C("\"cpu\":\"-1\"") "]}}", "cpu: a request below zero", ERR_RANGE},
-        {"{" META "},\"spec\":{\"containers\":[" C("\"memory\":\"7Ei\"") "," C("\"memory\":\"7Ei\"") "]}}", "memory: sum is too large", ERR_RANGE},
-        {"{" META "},\"spec\":{\"containers\":[" C("\"memory\":1e300") "]}}", "memory: quantity is too large", ERR_RANGE},
-        {"{" META "},\"spec\":{\"containers\":[" C("\"a/gpu\":[]") "]}}", "a/gpu: expected a quantity", ERR_PARSE},
+        {"{" META "},\"spec\":{\"containers\":[" C("\"cpu\":\"lots\"") "]}}",
+         "cpu: \"lots\" is not a quantity", ERR_PARSE},
+        {"{" META "},\"spec\":{\"containers\":[" C("\"cpu\":\"-1\"") "]}}",
+         "cpu: a request below zero", ERR_RANGE},
+        {"{" META
+         "},\"spec\":{\"containers\":[" C("\"memory\":\"7Ei\"") "," C("\"memory\":\"7Ei\"") "]}}",
+         "memory: sum is too large", ERR_RANGE},
+        {"{" META "},\"spec\":{\"containers\":[" C("\"memory\":1e300") "]}}",
+         "memory: quantity is too large", ERR_RANGE},
+        {"{" META "},\"spec\":{\"containers\":[" C("\"a/gpu\":[]") "]}}",
+         "a/gpu: expected a quantity", ERR_PARSE},
         {"{" META "},\"status\":{\"phase\":1}}", "phase: expected a string", ERR_PARSE},
-        {"{" META "},\"status\":{\"conditions\":[{\"type\":\"Ready\",\"lastTransitionTime\":\"x\"}]}}", "lastTransitionTime", ERR_PARSE},
-        {"{" META "},\"status\":{\"containerStatuses\":[{\"restartCount\":1.5}]}}", "restartCount: expected an integer", ERR_PARSE},
+        {"{" META
+         "},\"status\":{\"conditions\":[{\"type\":\"Ready\",\"lastTransitionTime\":\"x\"}]}}",
+         "lastTransitionTime", ERR_PARSE},
+        {"{" META "},\"status\":{\"containerStatuses\":[{\"restartCount\":1.5}]}}",
+         "restartCount: expected an integer", ERR_PARSE},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct text_pool *pool = text_pool_new();
@@ -207,11 +248,16 @@ TEST(node_keeps_what_it_offers_and_whether_it_takes_pods)
     struct kube_obj *o;
     struct err e;
     assert_ok(make(&proj,
-                   "{\"metadata\":{\"name\":\"n1\",\"uid\":\"u\",\"resourceVersion\":\"3\",\"labels\":{\"pool\":\"a\"}},"
-                   "\"spec\":{\"unschedulable\":true,\"taints\":[{\"key\":\"k\",\"value\":\"v\",\"effect\":\"NoSchedule\"},{\"key\":\"q\",\"effect\":\"NoExecute\"}]},"
-                   "\"status\":{\"allocatable\":{\"cpu\":\"31850m\",\"memory\":\"126Gi\",\"pods\":\"110\",\"nvidia.com/gpu\":\"8\",\"x/mig-2g\":\"2\"},"
-                   "\"conditions\":[{\"type\":\"Ready\",\"status\":\"True\",\"lastTransitionTime\":\"2026-11-29T12:00:00Z\"}]}}",
-                   &o, &e), &e);
+                   "{\"metadata\":{\"name\":\"n1\",\"uid\":\"u\",\"resourceVersion\":\"3\","
+                   "\"labels\":{\"pool\":\"a\"}},"
+                   "\"spec\":{\"unschedulable\":true,\"taints\":[{\"key\":\"k\",\"value\":\"v\","
+                   "\"effect\":\"NoSchedule\"},{\"key\":\"q\",\"effect\":\"NoExecute\"}]},"
+                   "\"status\":{\"allocatable\":{\"cpu\":\"31850m\",\"memory\":\"126Gi\",\"pods\":"
+                   "\"110\",\"nvidia.com/gpu\":\"8\",\"x/mig-2g\":\"2\"},"
+                   "\"conditions\":[{\"type\":\"Ready\",\"status\":\"True\",\"lastTransitionTime\":"
+                   "\"2026-11-29T12:00:00Z\"}]}}",
+                   &o, &e),
+              &e);
     const struct kube_node *n = kube_as_node(o);
     assert_string_equal(o->ns, "");
     assert_int_equal(n->cpu_milli, 31850);
@@ -234,8 +280,11 @@ TEST(raw_object_keeps_its_text_and_parses_again)
     struct kube_obj *o;
     struct json_doc *doc;
     struct err e;
-    assert_ok(make(&proj, "{" META ",\"generation\":4,\"labels\":{\"a\":\"b\"},\"annotations\":{\"sluice.dev/max\":\"9\"}},\"spec\":{\"replicas\":3}}",
-                   &o, &e), &e);
+    assert_ok(make(&proj,
+                   "{" META ",\"generation\":4,\"labels\":{\"a\":\"b\"},\"annotations\":{\"sluice."
+                            "dev/max\":\"9\"}},\"spec\":{\"replicas\":3}}",
+                   &o, &e),
+              &e);
     const struct kube_raw *x = kube_as_raw(o);
     assert_int_equal(x->generation, 4);
     assert_string_equal(kube_label_find(x->labels, x->n_labels, "a"), "b");
@@ -246,7 +295,7 @@ TEST(raw_object_keeps_its_text_and_parses_again)
     release(pool, &proj, o);
 }
 
-/* ---- what a real server said -------------------------------------------------------------------------- */
+/* ---- what a real server said ------------------------------------------------------------- */
 
 TEST(every_captured_object_is_projected)
 {
@@ -254,10 +303,19 @@ TEST(every_captured_object_is_projected)
         const char *file;
         size_t at_least;
         char kind;
-    } rows[] = {{"pod_list", 11, 'p'},      {"deployment_pods", 2, 'p'}, {"node_list", 3, 'n'},
-                {"pod_create", 1, 'p'},     {"pod_create_gated", 1, 'p'}, {"pod_unschedulable", 1, 'p'},
-                {"pod_bound_by_default_scheduler", 1, 'p'}, {"node_create", 1, 'n'}, {"node_notready", 1, 'n'},
-                {"deployment", 1, 'r'},     {"replicaset_list", 1, 'r'}, {"lease_list", 1, 'r'}, {"cr_get", 1, 'r'}};
+    } rows[] = {{"pod_list", 11, 'p'},
+                {"deployment_pods", 2, 'p'},
+                {"node_list", 3, 'n'},
+                {"pod_create", 1, 'p'},
+                {"pod_create_gated", 1, 'p'},
+                {"pod_unschedulable", 1, 'p'},
+                {"pod_bound_by_default_scheduler", 1, 'p'},
+                {"node_create", 1, 'n'},
+                {"node_notready", 1, 'n'},
+                {"deployment", 1, 'r'},
+                {"replicaset_list", 1, 'r'},
+                {"lease_list", 1, 'r'},
+                {"cr_get", 1, 'r'}};
     struct text_pool *pool = text_pool_new();
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct kube_projection proj = rows[i].kind == 'p'   ? kube_pod_projection(pool)
@@ -266,7 +324,8 @@ TEST(every_captured_object_is_projected)
         struct kube_capture *c = kube_capture_load(rows[i].file);
         const struct json *body = kube_capture_body(c), *items = json_find(body, "items");
         size_t n = 0;
-        for (const struct json *v = items ? json_first(items) : body; v; v = items ? json_next(v) : NULL) {
+        for (const struct json *v = items ? json_first(items) : body; v;
+             v = items ? json_next(v) : NULL) {
             struct kube_obj *o;
             struct err e;
             assert_ok(proj.make(proj.ctx, v, "{}", 2, &o, &e), &e);
@@ -288,7 +347,9 @@ TEST(captured_pod_asks_for_its_gpu_and_waits_to_be_deleted)
     struct kube_projection proj = kube_pod_projection(pool);
     struct kube_obj *o;
     struct err e;
-    assert_ok(proj.make(proj.ctx, json_first(json_find(kube_capture_body(c), "items")), "", 0, &o, &e), &e);
+    assert_ok(
+        proj.make(proj.ctx, json_first(json_find(kube_capture_body(c), "items")), "", 0, &o, &e),
+        &e);
     const struct kube_pod *p = kube_as_pod(o);
     assert_string_equal(o->name, "b1");
     assert_string_equal(p->node, "gpu-1");

@@ -78,10 +78,20 @@ TEST(text_form_selects_as_kubectl_does)
 TEST(malformed_selectors_name_the_column)
 {
     static const char *const rows[][2] = {
-        {",", "column 1"},       {"a,", "column 2"},          {"a,,b", "column 3"},  {"=x", "column 1: expected a label key"},
-        {"a in", "expected ("},  {"a in (b", "expected , or )"}, {"a notin b", "expected ("}, {"a b", "expected ="},
-        {"!", "label key"},      {"a=b c", "expected a comma"}, {"a in (b) c", "expected a comma"}, {"a>1", "expected ="},
-        {"!a=b", "expected a comma"}, {"a=(b)", "expected a comma"},
+        {",", "column 1"},
+        {"a,", "column 2"},
+        {"a,,b", "column 3"},
+        {"=x", "column 1: expected a label key"},
+        {"a in", "expected ("},
+        {"a in (b", "expected , or )"},
+        {"a notin b", "expected ("},
+        {"a b", "expected ="},
+        {"!", "label key"},
+        {"a=b c", "expected a comma"},
+        {"a in (b) c", "expected a comma"},
+        {"a>1", "expected ="},
+        {"!a=b", "expected a comma"},
+        {"a=(b)", "expected a comma"},
     };
     struct text_pool *p = text_pool_new();
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -114,7 +124,8 @@ TEST(selectors_have_limits)
     text_pool_free(p);
 }
 
-static enum err_code from_json(struct text_pool *p, const char *text, struct selector **s, struct err *e)
+static enum err_code from_json(struct text_pool *p, const char *text, struct selector **s,
+                               struct err *e)
 {
     struct json_doc *doc;
     assert_ok(json_parse(text, strlen(text), 10000, "selector", &doc, e), e);
@@ -134,18 +145,26 @@ TEST(object_form_selects_the_same)
         {"{}", true, ""},
         {"{\"matchLabels\":{\"app\":\"web\"}}", true, "app=web"},
         {"{\"matchLabels\":{\"app\":\"web\",\"x\":\"y\"}}", false, "app=web,x=y"},
-        {"{\"matchExpressions\":[{\"key\":\"app\",\"operator\":\"In\",\"values\":[\"web\",\"b\"]}]}", true, "app in (web,b)"},
-        {"{\"matchExpressions\":[{\"key\":\"app\",\"operator\":\"NotIn\",\"values\":[\"web\"]}]}", false, "app!=web"},
+        {"{\"matchExpressions\":[{\"key\":\"app\",\"operator\":\"In\",\"values\":[\"web\",\"b\"]}]"
+         "}",
+         true, "app in (web,b)"},
+        {"{\"matchExpressions\":[{\"key\":\"app\",\"operator\":\"NotIn\",\"values\":[\"web\"]}]}",
+         false, "app!=web"},
         {"{\"matchExpressions\":[{\"key\":\"gpu\",\"operator\":\"Exists\"}]}", true, "gpu"},
-        {"{\"matchExpressions\":[{\"key\":\"gpu\",\"operator\":\"DoesNotExist\",\"values\":[]}]}", false, "!gpu"},
+        {"{\"matchExpressions\":[{\"key\":\"gpu\",\"operator\":\"DoesNotExist\",\"values\":[]}]}",
+         false, "!gpu"},
     };
     static const char *const bad[] = {
-        "[]", "{\"matchLabels\":[]}", "{\"matchLabels\":{\"a\":1}}", "{\"matchExpressions\":{}}",
+        "[]",
+        "{\"matchLabels\":[]}",
+        "{\"matchLabels\":{\"a\":1}}",
+        "{\"matchExpressions\":{}}",
         "{\"matchExpressions\":[{\"key\":\"a\",\"operator\":\"Near\"}]}",
         "{\"matchExpressions\":[{\"key\":\"a\",\"operator\":\"In\"}]}",
         "{\"matchExpressions\":[{\"key\":\"a\",\"operator\":\"In\",\"values\":[1]}]}",
         "{\"matchExpressions\":[{\"key\":\"a\",\"operator\":\"Exists\",\"values\":[\"x\"]}]}",
-        "{\"matchExpressions\":[{\"operator\":\"Exists\"}]}", "{\"matchExpressions\":[1]}",
+        "{\"matchExpressions\":[{\"operator\":\"Exists\"}]}",
+        "{\"matchExpressions\":[1]}",
     };
     struct text_pool *p = text_pool_new();
     struct kube_label labels[LABELS];

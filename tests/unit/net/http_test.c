@@ -11,7 +11,7 @@
 #include "tests/support/raw_server.h"
 #include "tests/support/test.h"
 
-/* ---- a client, a server and what came back ------------------------------------------------------ */
+/* ---- a client, a server and what came back ----------------------------------------------- */
 
 struct seen {
     int n_done;
@@ -107,7 +107,7 @@ static unsigned char *gzip(const char *p, size_t n, size_t *n_out)
     return out;
 }
 
-/* ---- requests and answers ------------------------------------------------------------------------ */
+/* ---- requests and answers ---------------------------------------------------------------- */
 
 struct echo {
     char headers[2048];
@@ -128,7 +128,10 @@ TEST(request_carries_method_path_body_and_headers)
     struct rig r = rig_start(keep_headers, &echo);
     struct http_reply reply;
     struct err e;
-    struct http_request q = {.method = HTTP_PATCH, .path = "/a/../b?x=%20", .body = "[1]", .n_body = 3,
+    struct http_request q = {.method = HTTP_PATCH,
+                             .path = "/a/../b?x=%20",
+                             .body = "[1]",
+                             .n_body = 3,
                              .content_type = "application/merge-patch+json"};
     assert_ok(http_do(r.client, r.server, &q, &reply, &e), &e);
     assert_int_equal(reply.status, 201);
@@ -156,16 +159,18 @@ TEST(each_method_sends_its_name_and_only_its_body)
         enum http_method method;
         const char *name, *body;
         bool length;
-    } rows[] = {
-        {HTTP_GET, "GET ", NULL, false},     {HTTP_POST, "POST ", "{}", true}, {HTTP_POST, "POST ", NULL, true},
-        {HTTP_PUT, "PUT ", "{\"a\":1}", true}, {HTTP_PATCH, "PATCH ", "[]", true}, {HTTP_DELETE, "DELETE ", NULL, false},
-        {HTTP_DELETE, "DELETE ", "{}", true}};
+    } rows[] = {{HTTP_GET, "GET ", NULL, false},     {HTTP_POST, "POST ", "{}", true},
+                {HTTP_POST, "POST ", NULL, true},    {HTTP_PUT, "PUT ", "{\"a\":1}", true},
+                {HTTP_PATCH, "PATCH ", "[]", true},  {HTTP_DELETE, "DELETE ", NULL, false},
+                {HTTP_DELETE, "DELETE ", "{}", true}};
     struct echo echo = {0};
     struct rig r = rig_start(keep_headers, &echo);
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct http_reply reply;
         struct err e;
-        struct http_request q = {.method = rows[i].method, .path = "/x", .body = rows[i].body,
+        struct http_request q = {.method = rows[i].method,
+                                 .path = "/x",
+                                 .body = rows[i].body,
                                  .n_body = rows[i].body ? strlen(rows[i].body) : 0};
         assert_ok(http_do(r.client, r.server, &q, &reply, &e), &e);
         assert_int_equal(strncmp(echo.headers, rows[i].name, strlen(rows[i].name)), 0);
@@ -185,17 +190,22 @@ static void answer_by_path(void *ctx, struct raw_conn *c, const struct raw_reque
     else if (strcmp(r->path, "/429") == 0)
         raw_answer(c, 429, "text/plain", "Retry-After: 7\r\n", "slow down");
     else if (strcmp(r->path, "/429date") == 0)
-        raw_answer(c, 429, "text/plain",
-                   "Date: Sun, 29 Nov 2026 12:00:00 GMT\r\nRetry-After: Sun, 29 Nov 2026 12:00:30 GMT\r\n", "");
+        raw_answer(
+            c, 429, "text/plain",
+            "Date: Sun, 29 Nov 2026 12:00:00 GMT\r\nRetry-After: Sun, 29 Nov 2026 12:00:30 GMT\r\n",
+            "");
     else if (strcmp(r->path, "/429past") == 0)
-        raw_answer(c, 429, "text/plain",
-                   "Retry-After: Sun, 29 Nov 2020 12:00:30 GMT\r\nDate: Sun, 29 Nov 2026 12:00:00 GMT\r\n", "");
+        raw_answer(
+            c, 429, "text/plain",
+            "Retry-After: Sun, 29 Nov 2020 12:00:30 GMT\r\nDate: Sun, 29 Nov 2026 12:00:00 GMT\r\n",
+            "");
     else if (strcmp(r->path, "/429bad") == 0)
         raw_answer(c, 429, "text/plain", "Retry-After: soon\r\nDate: yesterday\r\n", "");
     else if (strcmp(r->path, "/429huge") == 0)
         raw_answer(c, 429, "text/plain", "Retry-After: 99999999999\r\n", "");
     else if (strcmp(r->path, "/continue") == 0)
-        raw_text(c, "HTTP/1.1 100 Continue\r\nRetry-After: 9\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n");
+        raw_text(c,
+                 "HTTP/1.1 100 Continue\r\nRetry-After: 9\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n");
     else
         raw_answer(c, 404, "text/plain", NULL, "404 page not found\n");
 }
@@ -278,7 +288,8 @@ TEST(gzip_stream_is_handed_over_in_pieces_without_a_cap_on_the_whole)
     struct rig r = rig_start(answer_gzip, NULL);
     struct seen seen = {0};
     struct err e;
-    struct http_request q = {.path = "/bomb", .data = on_data, .done = on_done, .ctx = &seen, .body_cap = 1000};
+    struct http_request q = {
+        .path = "/bomb", .data = on_data, .done = on_done, .ctx = &seen, .body_cap = 1000};
     assert_ok(http_start(r.client, r.server, &q, NULL, &e), &e);
     run_until(&r, &seen.n_done, 1);
     assert_int_equal(seen.rc, ERR_OK);
@@ -289,7 +300,7 @@ TEST(gzip_stream_is_handed_over_in_pieces_without_a_cap_on_the_whole)
     rig_stop(&r);
 }
 
-/* ---- what goes wrong on the wire ------------------------------------------------------------------ */
+/* ---- what goes wrong on the wire --------------------------------------------------------- */
 
 static void misbehave(void *ctx, struct raw_conn *c, const struct raw_request *r)
 {
@@ -325,20 +336,18 @@ TEST(broken_answer_is_an_error_that_names_the_request)
         const char *path;
         enum err_code rc;
         const char *text;
-    } rows[] = {{"/half-headers", ERR_IO, ""},
-                {"/half-body", ERR_IO, ""},
-                {"/half-chunk", ERR_IO, ""},
-                {"/no-last-chunk", ERR_IO, ""},
-                {"/bad-chunk", ERR_IO, ""},
-                {"/not-http", ERR_IO, ""},
-                {"/reset", ERR_IO, ""},
-                {"/many-headers", ERR_LIMIT, "headers of more than"}};
+    } rows[] = {
+        {"/half-headers", ERR_IO, ""}, {"/half-body", ERR_IO, ""},
+        {"/half-chunk", ERR_IO, ""},   {"/no-last-chunk", ERR_IO, ""},
+        {"/bad-chunk", ERR_IO, ""},    {"/not-http", ERR_IO, ""},
+        {"/reset", ERR_IO, ""},        {"/many-headers", ERR_LIMIT, "headers of more than"}};
     struct rig r = rig_start(misbehave, NULL);
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct http_reply reply;
         struct err e;
         char want[128];
-        snprintf(want, sizeof want, "GET %s%s: %s", raw_server_url(r.raw), rows[i].path, rows[i].text);
+        snprintf(want, sizeof want, "GET %s%s: %s", raw_server_url(r.raw), rows[i].path,
+                 rows[i].text);
         assert_err(get(&r, rows[i].path, &reply, &e), rows[i].rc, &e, want);
         http_reply_fini(&reply);
     }
@@ -376,7 +385,8 @@ TEST(deadline_ends_a_request_that_gets_no_answer)
     struct err e;
     struct http_request q = {.path = "/", .deadline_us = 60 * US_PER_MS};
     int64_t start_us = clock_mono_us();
-    assert_err(http_do(r.client, r.server, &q, &reply, &e), ERR_IO, &e, "no complete answer within 0.06 s");
+    assert_err(http_do(r.client, r.server, &q, &reply, &e), ERR_IO, &e,
+               "no complete answer within 0.06 s");
     assert_int_equal(e.sys, ETIMEDOUT);
     assert_int_equal(reply.status, 0);
     assert_in_range(clock_mono_us() - start_us, 60 * US_PER_MS, 5 * US_PER_S);
@@ -389,8 +399,12 @@ TEST(silent_stream_ends_after_its_idle_time_with_what_came_before)
     struct rig r = rig_start(say_nothing, NULL);
     struct seen seen = {0};
     struct err e;
-    struct http_request q = {.path = "/stream", .data = on_data, .done = on_done, .ctx = &seen,
-                             .idle_us = 80 * US_PER_MS, .deadline_us = US_PER_HOUR};
+    struct http_request q = {.path = "/stream",
+                             .data = on_data,
+                             .done = on_done,
+                             .ctx = &seen,
+                             .idle_us = 80 * US_PER_MS,
+                             .deadline_us = US_PER_HOUR};
     assert_ok(http_start(r.client, r.server, &q, NULL, &e), &e);
     run_until(&r, &seen.n_done, 1);
     assert_err(seen.rc, ERR_IO, &seen.err, "silent for 0.08 s");
@@ -421,7 +435,7 @@ TEST(kept_connection_that_the_server_closed_is_replaced_unseen)
     rig_stop(&r);
 }
 
-/* ---- streams, cancelling, nesting ------------------------------------------------------------------ */
+/* ---- streams, cancelling, nesting -------------------------------------------------------- */
 
 static void stream_lines(void *ctx, struct raw_conn *c, const struct raw_request *r)
 {
@@ -542,7 +556,8 @@ static bool ask_meanwhile(void *ctx, const char *p, size_t n)
     (void)p, (void)n;
     if (++s->n_chunks == 1) {
         for (int i = 0; i < 3; i++) {
-            if (!http_do(s->r->client, s->r->server, &(struct http_request){.path = "/short"}, &reply, NULL) &&
+            if (!http_do(s->r->client, s->r->server, &(struct http_request){.path = "/short"},
+                         &reply, NULL) &&
                 reply.status == 200)
                 s->n_inner++;
             http_reply_fini(&reply);
@@ -559,7 +574,8 @@ static void count_done(void *ctx, enum err_code rc, struct http_reply *reply, co
     (void)reply, (void)e;
     s->n_done++;
     s->rc = rc;
-    if (!http_do(s->r->client, s->r->server, &(struct http_request){.path = "/short"}, &inner, NULL))
+    if (!http_do(s->r->client, s->r->server, &(struct http_request){.path = "/short"}, &inner,
+                 NULL))
         s->n_inner++;
     http_reply_fini(&inner);
     http_cancel(s->r->client, s->id);
@@ -631,7 +647,7 @@ TEST(wake_ends_a_waiting_poll_from_another_thread)
     rig_stop(&r);
 }
 
-/* ---- credentials ---------------------------------------------------------------------------------- */
+/* ---- credentials ------------------------------------------------------------------------- */
 
 TEST(token_file_is_read_again_when_it_changes)
 {
@@ -669,8 +685,8 @@ TEST(user_and_password_become_basic_authentication)
 {
     struct echo echo = {0};
     struct rig r = rig_start(keep_headers, &echo);
-    struct http_server *s = server_with(&(struct http_server_opts){
-        .url = raw_server_url(r.raw), .user = "ann", .password = "b:c"});
+    struct http_server *s = server_with(
+        &(struct http_server_opts){.url = raw_server_url(r.raw), .user = "ann", .password = "b:c"});
     struct http_reply reply;
     struct err e;
     assert_ok(http_do(r.client, s, &(struct http_request){.path = "/"}, &reply, &e), &e);
@@ -722,7 +738,9 @@ TEST(bad_server_description_is_refused)
         {{.url = "https://host/?a=1"}, ERR_INVAL, "query"},
         {{.url = "https://h", .ca_file = "/nowhere/ca.pem"}, ERR_IO, "CA /nowhere/ca.pem"},
         {{.url = "https://h", .token_file = "/nowhere/token"}, ERR_IO, "token file /nowhere/token"},
-        {{.url = "https://h", .cert_file = "/nowhere/c", .key_pem = "x"}, ERR_IO, "client certificate /nowhere/c"},
+        {{.url = "https://h", .cert_file = "/nowhere/c", .key_pem = "x"},
+         ERR_IO,
+         "client certificate /nowhere/c"},
         {{.url = "https://h", .cert_pem = "x"}, ERR_INVAL, "go together"},
         {{.url = "https://h", .token = "a\nb"}, ERR_PARSE, "one line"},
         {{.url = "https://h", .tls_server_name = "a b"}, ERR_INVAL, "tls server name"},
@@ -750,7 +768,7 @@ TEST(bad_path_is_refused_before_anything_is_sent)
     rig_stop(&r);
 }
 
-/* ---- small things ---------------------------------------------------------------------------------- */
+/* ---- small things ------------------------------------------------------------------------ */
 
 TEST(escape_leaves_only_unreserved_characters)
 {

@@ -14,16 +14,22 @@ static void run(const char *command)
 
 static void make_ca(const char *dir, const char *name)
 {
-    run(test_path("cd %s && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=%s "
-                  "-keyout %s.key -out %s.pem 2>/dev/null", dir, name, name, name));
+    run(test_path("cd %s && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes "
+                  "-days 2 -subj /CN=%s "
+                  "-keyout %s.key -out %s.pem 2>/dev/null",
+                  dir, name, name, name));
 }
 
 static void make_cert(const char *dir, const char *name, const char *alt_names, const char *use)
 {
-    run(test_path("cd %s && openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=%s "
-                  "-keyout %s.key -out %s.csr 2>/dev/null && printf 'extendedKeyUsage=%s\\nsubjectAltName=%s' > %s.ext && "
-                  "openssl x509 -req -in %s.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile %s.ext "
-                  "-out %s.pem 2>/dev/null", dir, name, name, name, use, alt_names, name, name, name, name));
+    run(test_path(
+        "cd %s && openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=%s "
+        "-keyout %s.key -out %s.csr 2>/dev/null && printf "
+        "'extendedKeyUsage=%s\\nsubjectAltName=%s' > %s.ext && "
+        "openssl x509 -req -in %s.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile "
+        "%s.ext "
+        "-out %s.pem 2>/dev/null",
+        dir, name, name, name, use, alt_names, name, name, name, name));
 }
 
 static void handler(void *ctx, const struct server_request *in, struct server_reply *out)
@@ -110,7 +116,7 @@ TEST(server_is_believed_by_its_authority_and_no_other)
         {{.ca_pem = ca_pem}, good},
         {{.ca_pem = stranger_pem}, bad},
         {{.ca_pem = stranger_pem, .ca_file = ca}, bad}, /* PEM wins */
-        {{.insecure = false}, bad}, /* the system's roots */
+        {{.insecure = false}, bad},                     /* the system's roots */
         {{.insecure = true}, good},
         {{.ca_file = ca}, good},
         {{.insecure = false}, bad}, /* after an unverified one */
@@ -134,7 +140,9 @@ TEST(stated_tls_name_is_checked_instead_of_the_host)
     const char *ca = test_path("%s/ca.pem", r.dir);
     assert_non_null(strstr(ask(&r, (struct http_server_opts){.ca_file = ca}), "error: "));
     /* the request still goes to the address, with its Host */
-    assert_string_equal(ask(&r, (struct http_server_opts){.ca_file = ca, .tls_server_name = "api.inner"}), "cn=- host=127.0.0.1");
+    assert_string_equal(
+        ask(&r, (struct http_server_opts){.ca_file = ca, .tls_server_name = "api.inner"}),
+        "cn=- host=127.0.0.1");
     rig_stop(&r);
 }
 
@@ -144,11 +152,19 @@ TEST(client_certificate_is_shown_from_files_or_text)
     rig_start(&r, "IP:127.0.0.1", true);
     const char *ca = test_path("%s/ca.pem", r.dir);
     char *cert = slurp(&r, "alice.pem"), *key = slurp(&r, "alice.key");
-    const char *cert_file = test_path("%s/alice.pem", r.dir), *key_file = test_path("%s/alice.key", r.dir);
-    assert_non_null(strstr(ask(&r, (struct http_server_opts){.ca_file = ca, .cert_file = cert_file, .key_file = key_file}), "cn=alice"));
+    const char *cert_file = test_path("%s/alice.pem", r.dir),
+               *key_file = test_path("%s/alice.key", r.dir);
+    assert_non_null(strstr(
+        ask(&r,
+            (struct http_server_opts){.ca_file = ca, .cert_file = cert_file, .key_file = key_file}),
+        "cn=alice"));
     assert_non_null(strstr(ask(&r, (struct http_server_opts){.ca_file = ca}), "error: "));
-    assert_non_null(strstr(ask(&r, (struct http_server_opts){.ca_file = ca, .cert_pem = cert, .key_pem = key}), "cn=alice"));
-    assert_non_null(strstr(ask(&r, (struct http_server_opts){.ca_file = ca, .cert_pem = "nonsense", .key_pem = key}), "error: "));
+    assert_non_null(
+        strstr(ask(&r, (struct http_server_opts){.ca_file = ca, .cert_pem = cert, .key_pem = key}),
+               "cn=alice"));
+    assert_non_null(strstr(
+        ask(&r, (struct http_server_opts){.ca_file = ca, .cert_pem = "nonsense", .key_pem = key}),
+        "error: "));
     mem_free(cert);
     mem_free(key);
     rig_stop(&r);
@@ -160,6 +176,7 @@ TEST(plain_request_to_a_tls_port_and_the_other_way_round_are_errors)
     rig_start(&r, "IP:127.0.0.1", false);
     char plain[64];
     snprintf(plain, sizeof plain, "http://127.0.0.1:%u", server_port(r.server));
-    assert_int_equal(strncmp(ask(&r, (struct http_server_opts){.url = plain}), "cn=", 3) == 0, false);
+    assert_int_equal(strncmp(ask(&r, (struct http_server_opts){.url = plain}), "cn=", 3) == 0,
+                     false);
     rig_stop(&r);
 }
