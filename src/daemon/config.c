@@ -40,10 +40,9 @@ static const struct opt_table prometheus_table =
     OPT_TABLE("prometheus", struct run_prometheus, prometheus_rows, "Where measurements come from.");
 
 static const struct opt_row store_rows[] = {
-    OPT_DURATION(struct run_store, retention_us, "retention", "30d", "1h", "3650d", "older records are deleted",
-                 .reloadable = true),
+    OPT_DURATION(struct run_store, retention_us, "retention", "30d", "1h", "3650d", "older records are deleted"),
     OPT_BYTES(struct run_store, max_bytes, "max_bytes", "8GiB", "16MiB", "1000GiB",
-              "the oldest records are deleted above this", .reloadable = true),
+              "the oldest records are deleted above this"),
 };
 static const struct opt_table store_table =
     OPT_TABLE("store", struct run_store, store_rows, "The replica's own record, state_dir/sluice.db.");
@@ -155,11 +154,11 @@ static const struct opt_row rows[] = {
     OPT_STRING(R, state_dir, "state_dir", "/var/lib/sluice", "the replica's own folder: records and freeze"),
     OPT_SUB(R, kube, "kube", &kube_table, "the API server"),
     OPT_SUB(R, prometheus, "prometheus", &prometheus_table, "where measurements come from"),
-    OPT_SUB(R, queries, "queries", &queries_table, "PromQL per field"),
+    OPT_SUB(R, queries, "queries", &queries_table, "PromQL per field", .reloadable = true),
     OPT_SUB(R, store, "store", &store_table, "records"),
     OPT_SUB(R, serve, "serve", &serve_table, "endpoints"),
     OPT_SUB(R, lease, "lease", &lease_table, "which of the replicas acts"),
-    OPT_SUB(R, defaults, "defaults", &defaults_table, "for what a target does not state"),
+    OPT_SUB(R, defaults, "defaults", &defaults_table, "for what a target does not state", .reloadable = true),
     OPT_SUB(R, guard, "guard", &guard_options_table, "the guard", .reloadable = true),
     OPT_SUBS(R, targets, "targets", &target_table, "targets of a cluster without CapacityTargets; observed, not acted on"),
 };

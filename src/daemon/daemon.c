@@ -120,7 +120,7 @@ static void collect(struct daemon *d)
 {
     if (d->now_us >= d->sources.next_us) {
         collect_start_round(d->sources.collect, d->now_us);
-        d->sources.next_us = next_multiple(d->now_us, d->config.c.prometheus.collect_us);
+        d->sources.next_us = next_multiple(d->now_us, d->config.c->prometheus.collect_us);
     }
     (void)collect_tick(d->sources.collect);
 }
@@ -136,7 +136,7 @@ static void decide(struct daemon *d)
     if (collect_running(d->sources.collect) && d->mono_us < d->wait_until_us)
         return;
     d->wait_until_us = 0;
-    d->next_decide_us = next_multiple(d->now_us, d->config.c.step_us);
+    d->next_decide_us = next_multiple(d->now_us, d->config.c->step_us);
     daemon_round(d);
 }
 

@@ -48,7 +48,7 @@ void daemon_act_init(struct daemon *d)
 {
     d->act = (struct act_env){.kube = d->kube,
                               .holder = d->replica,
-                              .deadline_us = d->config.c.kube.timeout_us,
+                              .deadline_us = d->config.c->kube.timeout_us,
                               .may_act = may_act,
                               .now_us = act_now,
                               .commit = act_commit,
@@ -259,7 +259,7 @@ static void take_over(struct daemon *d, struct live *l, const struct target_stat
     if (!p->ready)
         return; /* again when it is configured */
     struct safety_status safety = s->safety;
-    int moved = safety_clamp(&safety, d->now_us, longest_us(&d->config.c.guard));
+    int moved = safety_clamp(&safety, d->now_us, longest_us(&d->config.c->guard));
     if (moved && first)
         log_write(d->log, LOG_WARN, "act", "safety lay in the future", "target=%s/%s times=%d", l->target.id.namespace_,
                   l->name, moved);

@@ -25,9 +25,10 @@
 #include "kube/event.h"
 #include "prom/client.h"
 
-/* A configuration in force, and the file it came from. */
+/* The configuration in force, and the file it came from.  What is made at the start (clients, listeners, the lease, the
+ * history thread) borrows texts of the one it was made from, which therefore lives as long as the daemon. */
 struct daemon_config {
-    struct run_config c;
+    struct run_config *c, *start;
     char *path;
     struct stat seen;     /* of the file last looked at, accepted or not */
     int64_t looked_us;    /* mono */
@@ -59,7 +60,6 @@ struct daemon {
     uint64_t seed;
     char replica[128];
     struct daemon_config config;
-    struct run_config next_config; /* while a new file is looked at */
     char *const *sets;
     size_t n_sets;
     struct tz *zone;
@@ -114,6 +114,9 @@ struct daemon {
 };
 
 /* daemon_start.c */
+/* Loads the configuration anew from where it came from.  *out is the caller's: config_free. */
+enum err_code daemon_load_config(const struct daemon *d, struct run_config **out, struct err *e);
+void config_free(struct run_config *c);
 int64_t daemon_wall_us(const struct daemon *d);
 int64_t daemon_mono_us(const struct daemon *d);
 enum err_code daemon_clock(struct daemon *d, struct err *e); /* zone and holidays */

@@ -28,19 +28,24 @@ static bool changed(struct daemon *d)
     return true;
 }
 
-static enum err_code take(struct daemon *d, struct run_config *next, struct err *e)
+/* In force from here on, or not at all: queries are the last that can be refused. */
+static enum err_code take(struct daemon *d, struct err *e)
 {
-    enum err_code rc = run_config_load(next, d->config.path, d->sets, d->n_sets, NULL, e);
-    if (!rc)
-        rc = run_config_check_reload(&d->config.c, next, e);
+    struct run_config *next, *old = d->config.c;
+    enum err_code rc = daemon_load_config(d, &next, e);
     if (rc)
         return rc;
-    struct run_config old = d->config.c;
-    d->config.c = *next;
-    *next = old; /* released by the caller, when nobody reads it any more */
-    freeze_set_config(d->freeze, d->config.c.freeze || d->config.c.guard.freeze);
-    roster_reconfigure(d->roster, &d->config.c);
-    return collect_requery(d->sources.collect, &d->config.c.queries, e);
+    if ((rc = run_config_check_reload(old, next, e)) ||
+        (rc = collect_requery(d->sources.collect, &next->queries, e))) {
+        config_free(next);
+        return rc;
+    }
+    d->config.c = next;
+    freeze_set_config(d->freeze, next->freeze || next->guard.freeze);
+    roster_reconfigure(d->roster, next);
+    if (old != d->config.start)
+        config_free(old);
+    return ERR_OK;
 }
 
 static void note(struct daemon *d, const char *text)
@@ -53,12 +58,11 @@ static void note(struct daemon *d, const char *text)
 
 void daemon_look_for_config(struct daemon *d)
 {
-    struct run_config *next = &d->next_config;
     struct err e = {0};
     if (!changed(d) && !d->reload)
         return;
     d->reload = false;
-    enum err_code rc = take(d, next, &e);
+    enum err_code rc = take(d, &e);
     d->config_error = e;
     d->config_error.code = rc;
     metric_set(d->metrics, METRIC_RELOAD_OK, !rc, NULL);
@@ -66,11 +70,10 @@ void daemon_look_for_config(struct daemon *d)
         log_write(d->log, LOG_ERROR, "config", "new configuration is refused, the old one stays", "error=\"%s\"", e.msg);
     } else {
         metric_set(d->metrics, METRIC_RELOAD_TIME, (double)daemon_wall_us(d) * 1e-6, NULL);
-        log_write(d->log, LOG_INFO, "config", "new configuration", "policy=%s rules=%s stage=%s", d->config.c.policy,
-                  d->config.c.rules, run_stage_names[d->config.c.stage]);
+        log_write(d->log, LOG_INFO, "config", "new configuration", "policy=%s rules=%s stage=%s", d->config.c->policy,
+                  d->config.c->rules, run_stage_names[d->config.c->stage]);
     }
     note(d, rc ? e.msg : "accepted");
-    run_config_fini(next);
     if (serve_reload_tls(d->serve, &e))
         log_write(d->log, LOG_WARN, "serve", "certificates are not read again", "error=\"%s\"", e.msg);
 }

@@ -64,7 +64,7 @@ static void fill_sample(const struct daemon *d, const struct live *l, const stru
 /* Does the stage cover the target?  The first cause that holds is shown. */
 static enum live_hold hold_of(const struct daemon *d, const struct live *l)
 {
-    const struct run_config *c = &d->config.c;
+    const struct run_config *c = d->config.c;
     if (l->hold == LIVE_HOLD_INVALID || l->hold == LIVE_HOLD_LEARNING)
         return l->hold;
     if (!l->scale.known)
@@ -99,7 +99,7 @@ static struct capacity_claims claims_of(const struct daemon *d, const struct liv
 
 static bool challenger_turn(const struct daemon *d)
 {
-    int64_t period_us = d->config.c.challenger_switch_us;
+    int64_t period_us = d->config.c->challenger_switch_us;
     return period_us > 0 && d->now_us / period_us % 2 == 1;
 }
 
@@ -142,7 +142,7 @@ void daemon_round(struct daemon *d)
         return;
     int64_t from_us = clock_mono_us(); /* real, whatever the decision clock is */
     daemon_fill_inputs(d);
-    size_t n = round_run(x->in, x->n, &d->calendar, d->now_us, d->config.c.gpu_budget);
+    size_t n = round_run(x->in, x->n, &d->calendar, d->now_us, d->config.c->gpu_budget);
     daemon_store_round(d, x->in, x->n);
     if (!d->stored)
         for (size_t i = 0; i < x->n; i++)

@@ -150,7 +150,7 @@ static void show_informers(struct daemon *d)
 static void show_daemon(struct daemon *d, double round_s)
 {
     metrics_drop(d->metrics, METRIC_STAGE);
-    metric_set(d->metrics, METRIC_STAGE, 1, METRIC_LABELS(run_stage_names[d->config.c.stage]));
+    metric_set(d->metrics, METRIC_STAGE, 1, METRIC_LABELS(run_stage_names[d->config.c->stage]));
     metric_set(d->metrics, METRIC_LEADER, daemon_leads(d), NULL);
     metric_set(d->metrics, METRIC_FROZEN, freeze_on(d->freeze), NULL);
     metric_set(d->metrics, METRIC_STORE_UP, d->stored, NULL);
@@ -175,7 +175,7 @@ static void put_target(const struct daemon *d, const struct live *l, struct doc 
     json_put_str(&w, "name", l->name);
     json_put_str(&w, "kind", id->kind);
     json_put_str(&w, "workload", id->name);
-    json_put_str(&w, "stage", run_stage_names[d->config.c.stage]);
+    json_put_str(&w, "stage", run_stage_names[d->config.c->stage]);
     json_put_str(&w, "hold", l->hold == LIVE_HOLD_NONE ? NULL : live_hold_name(l->hold));
     json_put_str(&w, "fault", l->faults.n ? l->faults.text : l->policy_error.code ? l->policy_error.msg
                               : l->status_error.code ? l->status_error.msg : l->scale.error.code ? l->scale.error.msg
@@ -229,7 +229,7 @@ static void put_health(const struct daemon *d, struct doc *doc)
         faulty += l->hold == LIVE_HOLD_INVALID || l->target.main.error.code != ERR_OK;
     }
     json_open(&w, NULL);
-    json_put_str(&w, "stage", run_stage_names[d->config.c.stage]);
+    json_put_str(&w, "stage", run_stage_names[d->config.c->stage]);
     json_put_bool(&w, "leader", daemon_leads(d));
     json_put_i64(&w, "targets", (int64_t)roster_count(d->roster));
     json_put_i64(&w, "targets_held", (int64_t)held);

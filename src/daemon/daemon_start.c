@@ -18,7 +18,7 @@ enum { PASSWORD_MAX = 4096 };
 
 bool daemon_acts_in(const struct daemon *d)
 {
-    return d->config.c.stage != STAGE_OBSERVE;
+    return d->config.c->stage != STAGE_OBSERVE;
 }
 
 uint16_t daemon_port(const struct daemon *d)
@@ -42,7 +42,7 @@ bool daemon_leads(const struct daemon *d)
         return false;
     if (d->outside)
         return d->outside->leads(d->outside->ctx, d->replica);
-    return d->lead ? lead_held(d->lead) : !d->config.c.lease.enabled;
+    return d->lead ? lead_held(d->lead) : !d->config.start->lease.enabled;
 }
 
 /* ---- identity and time ------------------------------------------------------------------------ */
@@ -69,7 +69,7 @@ static int by_day(const void *a, const void *b)
 
 enum err_code daemon_clock(struct daemon *d, struct err *e)
 {
-    const struct run_config *c = &d->config.c;
+    const struct run_config *c = d->config.start;
     enum err_code rc = tz_load(c->timezone, &d->zone, e);
     if (rc)
         return err_wrap(e, "timezone");
@@ -104,7 +104,7 @@ static enum err_code catch_hup(struct daemon *d, struct err *e)
 
 static enum err_code start_store(struct daemon *d, struct err *e)
 {
-    const struct run_config *c = &d->config.c;
+    const struct run_config *c = d->config.start;
     enum err_code rc = file_make_dirs(c->state_dir, e);
     if (rc)
         return err_wrap(e, "state_dir");
@@ -125,7 +125,7 @@ static void wake(void *ctx)
 
 static enum err_code start_freeze(struct daemon *d, struct err *e)
 {
-    const struct run_config *c = &d->config.c;
+    const struct run_config *c = d->config.start;
     enum err_code rc = freeze_new(c->state_dir, c->freeze || c->guard.freeze, d->log, &d->freeze, e);
     if (!rc)
         rc = freeze_catch_signal(d->freeze, e);
@@ -142,7 +142,7 @@ static int64_t retry_us_of(const struct daemon *d)
 
 static enum err_code start_kube(struct daemon *d, struct err *e)
 {
-    const struct run_config *c = &d->config.c;
+    const struct run_config *c = d->config.start;
     struct kube_config_opts where = kube_config_opts_default();
     struct kube_opts o = kube_opts_default();
     where.path = c->kube.kubeconfig;
@@ -169,7 +169,7 @@ static enum err_code start_kube(struct daemon *d, struct err *e)
 
 static enum err_code start_cluster(struct daemon *d, struct err *e)
 {
-    const struct run_config *c = &d->config.c;
+    const struct run_config *c = d->config.start;
     struct cluster_opts o = {
         .namespaces = (const char *const *)c->kube.namespaces.items,
         .n_namespaces = c->kube.namespaces.n,
@@ -195,7 +195,7 @@ static enum err_code read_password(struct daemon *d, const char *path, struct er
 
 static struct http_server_opts prometheus_server(const struct daemon *d)
 {
-    const struct run_prometheus *p = &d->config.c.prometheus;
+    const struct run_prometheus *p = &d->config.start->prometheus;
     return (struct http_server_opts){.url = p->url,
                                      .ca_file = p->ca_file,
                                      .insecure = p->insecure,
@@ -253,7 +253,7 @@ static enum err_code metrics_get(void *ctx, const char *path, size_t body_cap,
 
 static enum err_code start_sources(struct daemon *d, struct err *e)
 {
-    const struct run_config *c = &d->config.c;
+    const struct run_config *c = d->config.start;
     struct daemon_sources *s = &d->sources;
     enum err_code rc;
     if (c->prometheus.password_file && (rc = read_password(d, c->prometheus.password_file, e)))
@@ -285,7 +285,7 @@ static enum err_code start_sources(struct daemon *d, struct err *e)
 
 static enum err_code start_past(struct daemon *d, struct err *e)
 {
-    const struct run_config *c = &d->config.c;
+    const struct run_config *c = d->config.start;
     struct http_server_opts where = prometheus_server(d);
     if (!c->prometheus.url || c->history_us == 0)
         return ERR_OK;
@@ -302,7 +302,7 @@ static enum err_code start_past(struct daemon *d, struct err *e)
 /* The token's file: the one stated, or our own, made when there is none. */
 static enum err_code token_file(struct daemon *d, char out[TOKEN_PATH], struct err *e)
 {
-    const struct run_config *c = &d->config.c;
+    const struct run_config *c = d->config.start;
     const char *stated = c->serve.token_file;
     if (!run_config_token_file(c, out))
         return err_set(e, ERR_LIMIT, "serve.token_file: longer than %d bytes", TOKEN_PATH - 1);
@@ -314,7 +314,7 @@ static enum err_code token_file(struct daemon *d, char out[TOKEN_PATH], struct e
 
 static enum err_code start_serve(struct daemon *d, struct err *e)
 {
-    const struct run_serve *s = &d->config.c.serve;
+    const struct run_serve *s = &d->config.start->serve;
     char token[TOKEN_PATH];
     if (token_file(d, token, e))
         return err_wrap(e, "serve");
@@ -351,7 +351,7 @@ static enum err_code start_serve(struct daemon *d, struct err *e)
 
 static enum err_code start_lead(struct daemon *d, struct err *e)
 {
-    const struct run_lease *l = &d->config.c.lease;
+    const struct run_lease *l = &d->config.start->lease;
     if (!daemon_acts_in(d) || !l->enabled || d->outside)
         return ERR_OK;
     struct lead_opts o = {.config = d->kube_config, .lease = lease_opts_default(), .log = d->log, .changed = wake,
@@ -390,7 +390,7 @@ static void target_removed(void *ctx, struct live *l)
 
 static void start_roster(struct daemon *d)
 {
-    d->roster = roster_new(&(struct roster_opts){.config = &d->config.c,
+    d->roster = roster_new(&(struct roster_opts){.config = d->config.c,
                                                  .cluster = d->cluster,
                                                  .seed = d->seed,
                                                  .log = d->log,
@@ -416,13 +416,35 @@ static void note(struct daemon *d, enum store_note_kind kind, const char *text)
 
 /* ---- the whole -------------------------------------------------------------------------------- */
 
+void config_free(struct run_config *c)
+{
+    if (!c)
+        return;
+    run_config_fini(c);
+    mem_free(c);
+}
+
+enum err_code daemon_load_config(const struct daemon *d, struct run_config **out, struct err *e)
+{
+    struct run_config *c = mem_zero(1, sizeof *c);
+    enum err_code rc = run_config_load(c, d->config.path, d->sets, d->n_sets, NULL, e);
+    if (rc) {
+        config_free(c);
+        return rc;
+    }
+    *out = c;
+    return ERR_OK;
+}
+
 static enum err_code load_config(struct daemon *d, const struct daemon_opts *o, struct err *e)
 {
     struct daemon_config *c = &d->config;
     c->path = o->config_path ? mem_strdup(o->config_path) : NULL;
     if (c->path && stat(c->path, &c->seen) != 0)
         return err_sys(e, errno, "open %s", c->path);
-    return run_config_load(&c->c, c->path, o->sets, o->n_sets, NULL, e);
+    enum err_code rc = daemon_load_config(d, &c->start, e);
+    c->c = c->start;
+    return rc;
 }
 
 enum err_code daemon_new(const struct daemon_opts *o, struct daemon **out, struct err *e)
@@ -448,11 +470,11 @@ enum err_code daemon_new(const struct daemon_opts *o, struct daemon **out, struc
     d->now_us = pace_now_us(&d->pace, daemon_wall_us(d), daemon_mono_us(d), &jump_us);
     start_roster(d);
     d->morning = morning_new(&(struct morning_opts){
-        .state_dir = d->config.c.state_dir, .zone = d->config.c.timezone, .log = d->log});
+        .state_dir = d->config.start->state_dir, .zone = d->config.start->timezone, .log = d->log});
     daemon_act_init(d);
-    note(d, STORE_NOTE_START, run_stage_names[d->config.c.stage]);
+    note(d, STORE_NOTE_START, run_stage_names[d->config.c->stage]);
     log_write(d->log, LOG_INFO, "run", "started", "replica=%s stage=%s cluster=%s api=%s", d->replica,
-              run_stage_names[d->config.c.stage], d->config.c.cluster, kube_url(d->kube));
+              run_stage_names[d->config.c->stage], d->config.c->cluster, kube_url(d->kube));
     *out = d;
     return ERR_OK;
 }
@@ -499,7 +521,9 @@ void daemon_free(struct daemon *d)
         (void)close(d->hup);
     tz_free(d->zone);
     mem_free(d->holidays);
-    run_config_fini(&d->config.c);
+    if (d->config.c != d->config.start)
+        config_free(d->config.c);
+    config_free(d->config.start);
     mem_free(d->config.path);
     mem_free(d);
 }

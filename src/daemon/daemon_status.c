@@ -54,7 +54,7 @@ static void fill_conditions(struct daemon *d, struct live *l)
     set(d, l, CONDITION_ACTIVE, l->hold == LIVE_HOLD_NONE, "Deciding", *hold ? hold : "Held", why);
     (void)snprintf(text, sizeof text, "%.240s%s%.240s", l->owner.owner, *l->owner.owner ? ": " : "", l->owner.advice);
     set(d, l, CONDITION_OWNED, l->owner.kind != OWNER_NONE, "OwnedByOther", "NoOtherOwner", text);
-    bool fresh = v->sample_us > 0 && d->now_us - v->sample_us <= d->config.c.guard.stale_us;
+    bool fresh = v->sample_us > 0 && d->now_us - v->sample_us <= d->config.c->guard.stale_us;
     set(d, l, CONDITION_INPUTS_FRESH, fresh, "Fresh", v->sample_us ? "Stale" : "Missing",
         fresh ? "" : "no complete measurement is recent enough: the size is held");
     bool healthy = t->main.ready && t->main.error.code == ERR_OK && t->main.record.error == 0;
@@ -77,12 +77,12 @@ void daemon_fill_status(struct daemon *d, struct live *l)
 {
     struct target_status *s = &l->status;
     const struct target_policy *p = target_acting(&l->target);
-    const struct guard_options *g = &d->config.c.guard;
+    const struct guard_options *g = &d->config.c->guard;
     s->observed_generation = l->generation;
     s->current = l->scale.known ? l->scale.replicas : -1;
     s->ready = l->counts.known ? l->counts.ready : -1;
     s->desired = l->target.decided ? p->plan.units : s->current;
-    (void)snprintf(s->stage, sizeof s->stage, "%s", run_stage_names[d->config.c.stage]);
+    (void)snprintf(s->stage, sizeof s->stage, "%s", run_stage_names[d->config.c->stage]);
     fill_forecast(&l->target.forecast, &s->forecast);
     s->startup.n = startup_save(&l->startup, s->startup.seconds);
     fill_freeze(d, &s->freeze);

@@ -28,7 +28,7 @@ static enum err_code store_identity(struct daemon *d, struct live *l, struct err
 static struct record_source source_of(const struct daemon *d, const struct live *l, const struct target_policy *p)
 {
     const struct profile *f = &l->profile;
-    struct record_source src = {.zone = d->config.c.timezone};
+    struct record_source src = {.zone = d->config.c->timezone};
     if (f->n_curve > 0)
         src.latency = (struct record_latency){.kind = RECORD_CURVE,
                                               .unit_qps = l->target.latency.unit_qps,
@@ -88,7 +88,7 @@ static enum err_code put_decision(struct daemon *d, struct live *l, struct targe
     struct record_input in = {.target_id = l->store_id,
                               .config_id = *config_id,
                               .role = role,
-                              .stage = run_stage_names[d->config.c.stage],
+                              .stage = run_stage_names[d->config.c->stage],
                               .cfg = &p->cfg,
                               .view = &l->target.view,
                               .before = &p->before,
@@ -167,7 +167,7 @@ static void tend(struct daemon *d)
     struct err e;
     if (d->now_us - d->actuals_us >= ACTUALS_US) {
         d->actuals_us = d->now_us;
-        if (store_fill_actuals(d->store, d->now_us, d->config.c.step_us, NULL, &e))
+        if (store_fill_actuals(d->store, d->now_us, d->config.c->step_us, NULL, &e))
             log_write(d->log, LOG_WARN, "store", "forecasts are not scored", "error=\"%s\"", e.msg);
     }
     if (store_tend(d->store, d->now_us, &t, &e))

@@ -41,7 +41,7 @@ static enum err_code list_of(const struct json *data, const char *key, struct js
 /* The configuration's names outrank the cluster's. */
 static enum err_code believe(struct daemon *d, const struct json *data, const char *path, struct err *e)
 {
-    const struct opt_strings *stated = &d->config.c.serve.external_allowed_names;
+    const struct opt_strings *stated = &d->config.c->serve.external_allowed_names;
     const char *names[NAMES_MOST], *headers[NAMES_MOST];
     struct json_doc *names_doc = NULL, *headers_doc = NULL;
     size_t n_names, n_headers;
@@ -65,7 +65,7 @@ static enum err_code take(struct daemon *d, struct kube_reply *reply, struct err
     const char *ca = json_text(json_find(data, "requestheader-client-ca-file"));
     if (!rc && !ca)
         rc = err_set(e, ERR_MISSING, "it has no requestheader-client-ca-file: this cluster's aggregation is off");
-    if (!rc && snprintf(path, sizeof path, "%s/requestheader-ca.crt", d->config.c.state_dir) >= FILE_PATH)
+    if (!rc && snprintf(path, sizeof path, "%s/requestheader-ca.crt", d->config.c->state_dir) >= FILE_PATH)
         rc = err_set(e, ERR_LIMIT, "state_dir: too long");
     if (!rc)
         rc = file_write(path, ca, strlen(ca), e);
@@ -97,7 +97,7 @@ static void got(void *ctx, enum err_code rc, struct kube_reply *reply, const str
 
 void daemon_trust(struct daemon *d)
 {
-    const struct run_serve *s = &d->config.c.serve;
+    const struct run_serve *s = &d->config.c->serve;
     struct err e;
     kube_id id;
     if (!s->external_port || s->external_client_ca_file || d->trust.asking || d->mono_us < d->trust.next_us)

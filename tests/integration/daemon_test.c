@@ -1,4 +1,5 @@
 /* The daemon against the test API server: what it does, what it must not do, and what the next leader finds. */
+#include "base/file.h"
 #include "base/mem.h"
 #include "daemon/daemon.h"
 #include "store/store.h"
@@ -137,5 +138,50 @@ TEST(a_query_that_cannot_be_used_makes_its_target_inactive_and_says_so)
     assert_non_null(why);
     assert_non_null(strstr(why, "nonsense"));
     mem_free(why);
+    live_world_stop(&w);
+}
+
+/* The configuration of replica 0 with `from` replaced by `to`, swapped in as a mounted ConfigMap is. */
+static void change_config(struct live_world *w, const char *from, const char *to)
+{
+    struct buf text, next = buf_init(1 << 20);
+    struct err e;
+    assert_ok(file_read(w->seat[0].config, 1 << 20, &text, &e), &e);
+    const char *at = strstr(text.p, from);
+    assert_non_null(at);
+    buf_add(&next, text.p, (size_t)(at - text.p));
+    buf_str(&next, to);
+    buf_str(&next, at + strlen(from));
+    assert_ok(file_write(w->seat[0].config, next.p, next.n, &e), &e);
+    buf_fini(&text);
+    buf_fini(&next);
+}
+
+static void assert_policy(struct live_world *w, const char *want)
+{
+    char *policy = apiserver_field(w->api, "/apis/sluice.dev/v1alpha1/namespaces/shop/capacitytargets/chat",
+                                   "status.lastDecision.policy");
+    assert_non_null(policy);
+    assert_string_equal(policy, want);
+    mem_free(policy);
+}
+
+TEST(a_changed_configuration_is_taken_over_and_a_wrong_one_refused)
+{
+    struct live_world w;
+    live_world_start(&w, "single", "policy: rules\n", NULL);
+    live_world_target(&w, "chat", 4, 20, "");
+    live_world_up(&w, 0);
+    rounds(&w, "chat", 900, 20);
+    assert_policy(&w, "hpa");
+    change_config(&w, "policy: rules", "policy: mpc");
+    rounds(&w, "chat", 300, 30);
+    assert_policy(&w, "mpc");
+    change_config(&w, "policy: mpc", "policy: nonsense");
+    rounds(&w, "chat", 1200, 30);
+    assert_policy(&w, "mpc");
+    change_config(&w, "policy: nonsense", "policy: rules\nguard: {cooldown_in: 6min}");
+    rounds(&w, "chat", 1900, 40);
+    assert_policy(&w, "hpa");
     live_world_stop(&w);
 }
