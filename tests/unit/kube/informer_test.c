@@ -516,7 +516,7 @@ TEST(watch_silent_from_its_start_leads_to_a_list_and_one_that_fell_silent_is_reo
     PLAY(r, {WHOLE, 0, LIST("99999", OBJ("a", "1")), NULL}, {OPEN, 0, "", NULL},
          {WHOLE, 0, LIST("5", OBJ("b", "1")), NULL}, {OPEN, 0, EVENT("ADDED", OBJ("c", "6")), NULL},
          {OPEN, 0, EVENT("ADDED", OBJ("d", "7")), NULL});
-    o.idle_us = 60 * US_PER_MS;
+    o.idle_us = 400 * US_PER_MS;
     inform(&r, &o);
     until_told(&r, "+a * +b -a +c +d ");
     assert_int_equal(informer_stats(r.inf)->silent, 1);

@@ -403,11 +403,11 @@ TEST(silent_stream_ends_after_its_idle_time_with_what_came_before)
                              .data = on_data,
                              .done = on_done,
                              .ctx = &seen,
-                             .idle_us = 80 * US_PER_MS,
+                             .idle_us = 400 * US_PER_MS,
                              .deadline_us = US_PER_HOUR};
     assert_ok(http_start(r.client, r.server, &q, NULL, &e), &e);
     run_until(&r, &seen.n_done, 1);
-    assert_err(seen.rc, ERR_IO, &seen.err, "silent for 0.08 s");
+    assert_err(seen.rc, ERR_IO, &seen.err, "silent for 0.4 s");
     assert_int_equal(seen.err.sys, ETIMEDOUT);
     assert_string_equal(seen.stream.p, "first");
     buf_fini(&seen.stream);
