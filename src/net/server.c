@@ -435,6 +435,7 @@ enum err_code server_start(const struct server_opts *o, struct server **out, str
     if (rc)
         return rc;
     struct server *s = mem_zero(1, sizeof *s);
+    s->quiet_fd = -1;
     s->o = *o;
     s->o.address = s->text[0] = mem_strdup(o->address ? o->address : "127.0.0.1");
     s->o.cert_file = s->text[1] = o->cert_file ? mem_strdup(o->cert_file) : NULL;
@@ -473,6 +474,15 @@ enum err_code server_reload_tls(struct server *s, struct err *e)
     return s->tls ? server_tls_reload(s->tls, e) : ERR_OK;
 }
 
+void server_quiesce(struct server *s)
+{
+    int fd = MHD_quiesce_daemon(s->daemon);
+    if (fd < 0)
+        return; /* quiet already */
+    shutdown(fd, SHUT_RDWR);
+    s->quiet_fd = fd; /* closed after the threads, which may still know it */
+}
+
 void server_stop(struct server *s)
 {
     if (!s)
@@ -480,6 +490,8 @@ void server_stop(struct server *s)
     server_watchdog_stop(s);
     if (s->daemon)
         MHD_stop_daemon(s->daemon);
+    if (s->quiet_fd >= 0)
+        close(s->quiet_fd);
     server_tls_free(s->tls);
     pthread_cond_destroy(&s->changed);
     pthread_mutex_destroy(&s->lock);

@@ -86,6 +86,8 @@ uint16_t server_port(const struct server *s);
 void server_wake(struct server *s);
 /* New certificate for connections from now on. */
 NODISCARD enum err_code server_reload_tls(struct server *s, struct err *e);
+/* New connections are refused from now on; open ones go on, to be ended by server_stop. */
+void server_quiesce(struct server *s);
 void server_stop(struct server *s); /* waits for running handlers; NULL is fine */
 
 #endif

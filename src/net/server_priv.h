@@ -90,6 +90,7 @@ struct server {
     char *text[4];
     struct MHD_Daemon *daemon;
     uint16_t port;
+    int quiet_fd; /* the listening socket after server_quiesce; -1 */
     struct server_tls *tls;
     pthread_t watchdog;
     bool watching;

@@ -102,10 +102,20 @@ void apiserver_down(struct apiserver *a)
     server_stop(s);
 }
 
+void apiserver_drain(struct apiserver *a, int64_t watches_us)
+{
+    api_lock(a);
+    a->drain_at_us = clock_mono_us() + watches_us;
+    if (a->server)
+        server_quiesce(a->server);
+    api_unlock(a);
+}
+
 enum err_code apiserver_up(struct apiserver *a, bool lose_history, struct err *e)
 {
     api_lock(a);
     bool up = a->server != NULL;
+    a->drain_at_us = 0;
     if (lose_history)
         api_store_compact(a, a->rv);
     api_unlock(a);
@@ -138,7 +148,7 @@ static void set_opts(struct apiserver *a, const struct apiserver_opts *o)
     if (a->o.bookmark_us == 0)
         a->o.bookmark_us = 60 * US_PER_S;
     if (a->o.history == 0)
-        a->o.history = 200000;
+        a->o.history = 50000;
     if (a->o.pod_start_max_us < a->o.pod_start_min_us)
         a->o.pod_start_max_us = a->o.pod_start_min_us;
 }

@@ -97,11 +97,29 @@ static bool put_off(struct call *c, int64_t us)
     return true;
 }
 
+static bool is_read(const struct call *c)
+{
+    return strcmp(c->verb, "get") == 0 || strcmp(c->verb, "list") == 0;
+}
+
+/* Lists of version 0 and watches come from the cache. */
+static bool needs_storage(const struct call *c)
+{
+    const char *rv = api_call_query(c, "resourceVersion");
+    bool cached = strcmp(c->verb, "list") == 0 && rv && strcmp(rv, "0") == 0;
+    return c->is_resource && !cached && strcmp(c->verb, "watch") != 0;
+}
+
 bool api_fault_before(struct call *c)
 {
     int64_t now = clock_mono_us();
     if (now < c->a->stall_until_us)
         return put_off(c, c->a->stall_until_us - now);
+    if (c->a->storage_away && needs_storage(c)) {
+        c->out->delay_us = is_read(c) ? c->a->away_read_us : c->a->away_write_us;
+        api_fault_body(504, false, 0, c);
+        return true;
+    }
     if (c->http && c->http->again)
         return false;
     struct fault *f = c->fault =
@@ -286,6 +304,15 @@ void apiserver_stall(struct apiserver *a, int64_t us)
 {
     api_lock(a);
     a->stall_until_us = clock_mono_us() + us;
+    api_unlock(a);
+}
+
+void apiserver_storage_away(struct apiserver *a, int64_t read_us, int64_t write_us)
+{
+    api_lock(a);
+    a->storage_away = read_us >= 0;
+    a->away_read_us = read_us;
+    a->away_write_us = write_us;
     api_unlock(a);
 }
 

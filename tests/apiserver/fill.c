@@ -253,6 +253,34 @@ static void add_pod_status(struct fill *f, const char *node, int i)
             i >> 16, i >> 8 & 255, i & 255, f->at, f->at, i);
 }
 
+static const char managed_spec[] =
+    "{\"f:metadata\":{\"f:annotations\":{\".\":{},\"f:prometheus.io/port\":{},\"f:prometheus."
+    "io/scrape\":{}},\"f:generateName\":{},\"f:labels\":{\".\":{},\"f:app\":{},\"f:pod-templa"
+    "te-hash\":{},\"f:team\":{}},\"f:ownerReferences\":{\".\":{},\"k:{\\\"uid\\\":\\\"48e9888"
+    "b-64b4-4ae5-8fd8-72b896a06484\\\"}\":{}}},\"f:spec\":{\"f:containers\":{\"k:{\\\"name"
+    "\\\":\\\"main\\\"}\":{\".\":{},\"f:args\":{},\"f:env\":{\".\":{},\"k:{\\\"name\\\":\\\"M"
+    "ODEL\\\"}\":{\".\":{},\"f:name\":{},\"f:value\":{}}},\"f:image\":{},\"f:imagePullPolicy"
+    "\":{},\"f:name\":{},\"f:ports\":{},\"f:readinessProbe\":{},\"f:resources\":{\".\":{},\"f"
+    ":limits\":{},\"f:requests\":{}}}},\"f:dnsPolicy\":{},\"f:restartPolicy\":{},\"f:schedule"
+    "rName\":{},\"f:securityContext\":{}}}";
+static const char managed_status[] =
+    "{\"f:status\":{\"f:conditions\":{\"k:{\\\"type\\\":\\\"ContainersReady\\\"}\":{\".\":{},"
+    "\"f:status\":{},\"f:type\":{}},\"k:{\\\"type\\\":\\\"Initialized\\\"}\":{\".\":{},\"f:st"
+    "atus\":{},\"f:type\":{}},\"k:{\\\"type\\\":\\\"Ready\\\"}\":{\".\":{},\"f:status\":{},\""
+    "f:type\":{}}},\"f:containerStatuses\":{},\"f:hostIP\":{},\"f:phase\":{},\"f:podIP\":{},"
+    "\"f:startTime\":{}}}";
+
+static void add_managed_fields(struct fill *f)
+{
+    buf_fmt(
+        &f->text,
+        ",\"managedFields\":[{\"manager\":\"kube-controller-manager\",\"operation\":\"Update\","
+        "\"apiVersion\":\"v1\",\"time\":\"%s\",\"fieldsType\":\"FieldsV1\",\"fieldsV1\":%s},"
+        "{\"manager\":\"kubelet\",\"operation\":\"Update\",\"apiVersion\":\"v1\",\"time\":\"%s\","
+        "\"fieldsType\":\"FieldsV1\",\"fieldsV1\":%s,\"subresource\":\"status\"}]",
+        f->at, managed_spec, f->at, managed_status);
+}
+
 static void fill_pod(struct fill *f, const struct workload *w, int i)
 {
     static const struct need need[] = {
@@ -281,8 +309,11 @@ static void fill_pod(struct fill *f, const struct workload *w, int i)
             "scrape\":\"true\",\"prometheus.io/port\":"
             "\"8080\"},\"ownerReferences\":[{\"apiVersion\":\"apps/"
             "v1\",\"kind\":\"ReplicaSet\",\"name\":\"%s\",\"uid\":\"%s\",\"controller\":"
-            "true,\"blockOwnerDeletion\":true}]},",
+            "true,\"blockOwnerDeletion\":true}]",
             w->rs, w->rs, w->rs_uid);
+    if (f->a->o.managed_fields)
+        add_managed_fields(f);
+    buf_str(&f->text, "},");
     add_pod_spec(&f->text, w, node, suffix);
     add_pod_status(f, node, i);
     put(f, "pods",

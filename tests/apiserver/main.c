@@ -32,6 +32,8 @@ static const char help[] =
     "  --time-origin T       server time at the start, 2026-01-31T12:00:00Z; default now\n"
     "  --crd-delay-ms N      a new CRD is served after this; default 2000\n"
     "  --bookmark-ms N       between bookmarks of a watch; default 60000\n"
+    "  --history N           events remembered per resource; default 50000\n"
+    "  --managed-fields      filled pods carry them\n"
     "  --seed N              of names, delays and faults; default 1\n"
     "  --metrics             serves metrics.k8s.io\n"
     "  --refuse-anonymous    401 instead of 403 without credentials\n"
@@ -109,6 +111,10 @@ static void set(struct args *a, const char *name, char *v)
         a->o.crd_delay_us = ms(v, name);
     else if (strcmp(name, "bookmark-ms") == 0)
         a->o.bookmark_us = ms(v, name);
+    else if (strcmp(name, "history") == 0)
+        a->o.history = (size_t)number(v, name);
+    else if (strcmp(name, "managed-fields") == 0)
+        a->o.managed_fields = true;
     else if (strcmp(name, "seed") == 0)
         a->o.seed = (uint64_t)number(v, name);
     else if (strcmp(name, "metrics") == 0)
@@ -121,12 +127,14 @@ static void set(struct args *a, const char *name, char *v)
 
 static void parse(int argc, char **argv, struct args *a)
 {
-    static const char *const with[] = {
-        "address",     "port",       "cert",        "key",          "ca",          "client-ca",
-        "kubeconfig",  "token",      "reader",      "load",         "fill",        "pod-start-ms",
-        "pod-stop-ms", "time-scale", "time-origin", "crd-delay-ms", "bookmark-ms", "seed"};
-    static const char *const without[] = {"no-controllers",   "keep-unbound",    "metrics",
-                                          "refuse-anonymous", "die-with-parent", "help"};
+    static const char *const with[] = {"address",     "port",       "cert",        "key",
+                                       "ca",          "client-ca",  "kubeconfig",  "token",
+                                       "reader",      "load",       "fill",        "pod-start-ms",
+                                       "pod-stop-ms", "time-scale", "time-origin", "crd-delay-ms",
+                                       "bookmark-ms", "history",    "seed"};
+    static const char *const without[] = {
+        "no-controllers",   "keep-unbound",    "metrics", "managed-fields",
+        "refuse-anonymous", "die-with-parent", "help"};
     struct option table[ARRAY_LEN(with) + ARRAY_LEN(without) + 1] = {0};
     size_t n = 0;
     for (size_t i = 0; i < ARRAY_LEN(with); i++)

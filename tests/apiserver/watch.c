@@ -288,6 +288,7 @@ static ssize_t pull_locked(struct watch *w, char *p, size_t n)
         return -2;
     if (now < a->stall_until_us)
         return 0;
+    w->over |= a->drain_at_us && now >= a->drain_at_us;
     if (w->wait && a->rv < w->told)
         return w->cut || now >= w->end_us ? -1 : 0;
     w->wait = false;

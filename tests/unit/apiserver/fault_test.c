@@ -296,6 +296,53 @@ TEST(a_server_that_is_down_refuses_and_comes_back_with_its_state)
     apiserver_free(a);
 }
 
+TEST(a_server_that_stops_refuses_at_once_and_ends_its_streams_cleanly)
+{
+    struct apiserver *a = start();
+    struct err e;
+    struct rest_watch w = rest_watch(a, MAPS "?watch=1&resourceVersion=6");
+    apiserver_drain(a, 100 * US_PER_MS);
+    assert_int_equal(rest_dial(a), -1);
+    apiserver_must_load(a, MAP("m"));
+    assert_string_equal(rest_watch_tell(&w), "ADDED m");
+    assert_string_equal(rest_watch_tell(&w), "END");
+    assert_true(w.ended);
+    rest_watch_fini(&w);
+    apiserver_down(a);
+    assert_ok(apiserver_up(a, false, &e), &e);
+    assert_int_equal(rest_status(a, "GET", MAPS, NULL), 200);
+    apiserver_free(a);
+}
+
+TEST(while_storage_is_away_caches_answer_and_the_rest_times_out)
+{
+    static const struct {
+        const char *method, *path;
+        int status;
+    } row[] = {
+        {"GET", MAPS "?resourceVersion=0", 200},
+        {"GET", "/readyz", 200},
+        {"GET", "/version", 200},
+        {"GET", MAPS, 504},
+        {"GET", MAPS "/m", 504},
+        {"POST", MAPS, 504},
+    };
+    struct apiserver *a = start();
+    apiserver_storage_away(a, 20 * US_PER_MS, 10 * US_PER_MS);
+    for (size_t i = 0; i < ARRAY_LEN(row); i++) {
+        const char *body = strcmp(row[i].method, "POST") == 0 ? MAP("m") : NULL;
+        int status = rest_status(a, row[i].method, row[i].path, body);
+        if (status != row[i].status)
+            fail_msg("%s %s: %d", row[i].method, row[i].path, status);
+    }
+    struct rest_watch w = rest_watch(a, MAPS "?watch=1&resourceVersion=6");
+    apiserver_storage_away(a, -1, -1);
+    assert_int_equal(rest_status(a, "POST", MAPS, MAP("m")), 201);
+    assert_string_equal(rest_watch_tell(&w), "ADDED m");
+    rest_watch_fini(&w);
+    apiserver_free(a);
+}
+
 TEST(faults_are_controlled_by_http_too)
 {
     struct apiserver *a = start();

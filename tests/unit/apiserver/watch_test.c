@@ -372,6 +372,28 @@ TEST(many_watchers_hear_of_each_change)
     apiserver_free(a);
 }
 
+TEST(filled_pods_carry_managed_fields_when_asked_and_metrics_are_served_when_asked)
+{
+    struct apiserver *a =
+        start(&(struct apiserver_opts){.managed_fields = true, .metrics_api = true});
+    apiserver_fill(a, 2, 10, 5);
+    struct rest r = rest(a, "GET", "/api/v1/pods", NULL);
+    for (const cJSON *x = rest_at(r.json, "items")->child; x; x = x->next)
+        assert_int_equal(cJSON_GetArraySize(rest_at(x, "metadata.managedFields")), 2);
+    rest_fini(&r);
+    apiserver_must_load(
+        a,
+        "apiVersion: metrics.k8s.io/v1beta1\nkind: PodMetrics\nmetadata: {name: p, namespace: x}\n"
+        "timestamp: 2026-01-01T00:00:00Z\nwindow: 15s\ncontainers:\n- name: c\n  usage: {cpu: "
+        "250m, memory: 1Gi}\n");
+    r = rest(a, "GET", "/apis/metrics.k8s.io/v1beta1/namespaces/x/pods", NULL);
+    assert_int_equal(r.status, 200);
+    assert_string_equal(rest_text(&r, "kind"), "PodMetricsList");
+    assert_string_equal(rest_text(&r, "items.0.containers.0.usage.cpu"), "250m");
+    rest_fini(&r);
+    apiserver_free(a);
+}
+
 TEST(a_large_cluster_is_listed_whole_and_streamed_whole)
 {
     struct apiserver *a = start(&(struct apiserver_opts){0});

@@ -628,6 +628,28 @@ TEST(an_answer_to_come_holds_nobody_up_and_is_dropped_when_its_client_leaves)
     server_stop(s);
 }
 
+TEST(a_quiet_server_refuses_new_connections_and_serves_open_ones)
+{
+    struct app app = {0};
+    struct server *s = start(&app, NULL);
+    int fd = dial(s);
+    const char *r = "GET /x HTTP/1.1\r\nHost: h\r\n\r\n";
+    say(fd, r, strlen(r));
+    assert_int_equal(status_of(hear(fd, "cn=-")), 200);
+    server_quiesce(s);
+    server_quiesce(s);
+    int late = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in a = {.sin_family = AF_INET,
+                            .sin_port = htons(server_port(s)),
+                            .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    assert_int_equal(connect(late, (struct sockaddr *)&a, sizeof a), -1);
+    close(late);
+    say(fd, r, strlen(r));
+    assert_int_equal(status_of(hear(fd, "cn=-")), 200);
+    close(fd);
+    server_stop(s);
+}
+
 TEST(stopping_ends_streams_delayed_and_half_sent_requests)
 {
     struct app app = {0};
