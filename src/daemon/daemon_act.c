@@ -263,12 +263,16 @@ static void take_over(struct daemon *d, struct live *l, const struct target_stat
     if (moved && first)
         log_write(d->log, LOG_WARN, "act", "safety lay in the future", "target=%s/%s times=%d", l->target.id.namespace_,
                   l->name, moved);
-    if (first || safety_is_newer(&safety, &p->state.guard))
+    if (first || safety_is_newer(&safety, &p->state.guard)) {
         safety_to_guard(&p->cfg, &safety, d->now_us, &p->state.guard);
+        l->status.safety = safety;
+    }
+    if (d->stored && !l->settled) {
+        settle_records(d, l, s);
+        l->settled = true;
+    }
     if (first) {
         l->status = *s;
-        if (d->stored)
-            settle_records(d, l, s);
         log_write(d->log, LOG_INFO, "act", "taken over", "target=%s/%s intent=\"%s\" safety=%s", l->target.id.namespace_,
                   l->name, s->intent.id, safety_state_name(s->safety.state));
     }
@@ -281,7 +285,7 @@ static void look(struct daemon *d, struct live *l)
     struct target_status s;
     struct json_doc *doc;
     need_executor(d, l);
-    if (!o || !l->executor || executor_busy(l->executor) || (l->adopted && strcmp(o->version, l->seen_status) == 0))
+    if (!o || !l->executor || executor_busy(l->executor) || (l->adopted && (l->settled || !d->stored) && strcmp(o->version, l->seen_status) == 0))
         return;
     enum err_code rc = kube_raw_json(kube_as_raw(o), &doc, &l->status_error);
     if (rc)
@@ -321,7 +325,7 @@ static void begin_epoch(struct daemon *d)
         struct live *l = roster_at(d->roster, i);
         if (l->executor)
             executor_forget(l->executor);
-        l->adopted = false;
+        l->adopted = l->settled = false;
         l->seen_status[0] = '\0';
     }
 }

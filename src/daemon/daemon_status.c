@@ -87,10 +87,9 @@ void daemon_fill_status(struct daemon *d, struct live *l)
     s->startup.n = startup_save(&l->startup, s->startup.seconds);
     fill_freeze(d, &s->freeze);
     daemon_fill_override(d, l);
-    if (l->target.decided) {
+    if (l->target.decided)
         fill_decision(d, l, &p->record, &s->decision);
-        safety_from_guard(&p->cfg, &p->state.guard, &s->safety);
-    }
+    safety_from_guard(&p->cfg, &p->state.guard, &s->safety); /* decided or not: another replica may have acted */
     struct safety_claims claims = {.frozen = s->freeze.on,
                                    .overridden = l->target.view.claims.override_on,
                                    .held = l->hold != LIVE_HOLD_NONE || l->target.view.claims.paused,
