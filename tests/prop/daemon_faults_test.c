@@ -61,8 +61,8 @@ struct sequence {
     int open;                   /* the one in the status; -1: none */
     int carried[ACTIONS_MAX];   /* intents, as their sizes were written */
     int n_carried;
-    bool may_lead[LIVE_REPLICAS]; /* in this round */
     bool frozen[LIVE_REPLICAS];   /* for certain */
+    int under_way[LIVE_REPLICAS]; /* requests that may have left just before the replica was deposed, frozen or killed */
     bool skewed;                /* clocks jump in this sequence: waits are not what the test's clock says */
     int cut_off;                /* rounds in which a request may still be on its way that nobody waits for */
     int units_calm;             /* when the faults ended */
@@ -124,8 +124,11 @@ static void restart(struct sequence *s, int i)
 static void lead(struct sequence *s, int leader)
 {
     s->w->leader = leader;
-    for (int i = 0; i < LIVE_REPLICAS; i++)
-        s->may_lead[i] = s->may_lead[i] || leader == i || leader == LIVE_BOTH;
+}
+
+static bool leads(const struct sequence *s, int i)
+{
+    return s->w->leader == i || s->w->leader == LIVE_BOTH;
 }
 
 static void freeze(struct sequence *s, int i)
@@ -169,20 +172,6 @@ static void something(struct sequence *s)
     case 15: freeze(s, i); break;
     case 16: unfreeze(s, i); break;
     default: (void)kill(getpid(), SIGUSR1); break; /* one of the two takes it */
-    }
-}
-
-/* At any turn of an action. */
-static void something_in_between(struct sequence *s)
-{
-    int i = (int)rng_below(&s->rng, LIVE_REPLICAS);
-    s->cut_off = 2;
-    switch (rng_below(&s->rng, 5)) {
-    case 0: restart(s, i), lead(s, 1 - i); break; /* the other takes over at once */
-    case 1: restart(s, i); break;
-    case 2: lead(s, i); break;
-    case 3: lead(s, LIVE_BOTH); break;
-    default: disk_full(true); break;
     }
 }
 
@@ -276,7 +265,7 @@ static void note_size(struct sequence *s, const struct apiserver_record *r)
     int to = size_of(r), replica = replica_of(s, r);
     if (to < 1 || to > UNITS_MAX)
         FAIL(s, "size %d is out of bounds", to);
-    if (s->frozen[replica])
+    if (s->frozen[replica] && s->under_way[replica]-- <= 0)
         FAIL(s, "size %d was written by frozen replica %d", to, replica);
     struct intent *n = intent_of(s, to);
     if (n->carried_out++)
@@ -290,8 +279,9 @@ static void note_write(struct sequence *s, const struct apiserver_record *r)
 {
     bool size = strcmp(r->subresource, "scale") == 0 && strcmp(r->verb, "update") == 0;
     bool status = strcmp(r->resource, "capacitytargets") == 0 && strcmp(r->subresource, "status") == 0;
-    if ((size || status) && !s->may_lead[replica_of(s, r)])
-        FAIL(s, "%s was written by replica %d, which does not lead", size ? "a size" : "the status", replica_of(s, r));
+    int replica = replica_of(s, r);
+    if ((size || status) && !leads(s, replica) && s->under_way[replica]-- <= 0)
+        FAIL(s, "%s was written by replica %d, which does not lead", size ? "a size" : "the status", replica);
     if (status)
         note_status(s, r);
     if (size)
@@ -309,6 +299,24 @@ static void check_log(struct sequence *s)
         if (!person && r->write && strcmp(r->name, s->name) == 0 && r->did >= 200 && r->did < 300)
             note_write(s, r);
         apiserver_record_fini(r);
+    }
+}
+
+/* At any turn of an action. */
+static void something_in_between(struct sequence *s)
+{
+    int i = (int)rng_below(&s->rng, LIVE_REPLICAS);
+    check_log(s);
+    s->cut_off = 2;
+    for (int k = 0; k < LIVE_REPLICAS; k++)
+        s->under_way[k] = 1; /* an action has one request at a time */
+    switch (rng_below(&s->rng, 6)) {
+    case 0: restart(s, i), lead(s, 1 - i); break; /* the other takes over at once */
+    case 1: restart(s, i); break;
+    case 2: lead(s, i); break;
+    case 3: lead(s, LIVE_BOTH); break;
+    case 4: freeze(s, i); break;
+    default: disk_full(true); break;
     }
 }
 
@@ -398,8 +406,7 @@ static void one_round(struct sequence *s)
     live_world_demand(s->w, s->name, s->qps);
     live_world_round(s->w);
     check_log(s);
-    memset(s->may_lead, 0, sizeof s->may_lead);
-    lead(s, s->w->leader);
+    memset(s->under_way, 0, sizeof s->under_way);
     s->cut_off -= s->cut_off > 0;
 }
 
@@ -441,8 +448,7 @@ static void faulty_round(struct sequence *s)
         live_world_round(s->w);
     }
     check_log(s);
-    memset(s->may_lead, 0, sizeof s->may_lead);
-    lead(s, s->w->leader);
+    memset(s->under_way, 0, sizeof s->under_way);
     s->cut_off -= s->cut_off > 0;
 }
 
@@ -466,7 +472,6 @@ static void run(struct live_world *w, uint64_t seed)
     s->open = -1;
     s->skewed = rng_unit(&s->rng) < 0.4;
     s->log_from = apiserver_requests(w->api);
-    lead(s, w->leader);
     (void)snprintf(s->name, sizeof s->name, "svc-%llu", (unsigned long long)seed);
     live_world_target(w, s->name, 10, UNITS_MAX, "");
     for (int i = 0; i < ROUNDS; i++)
