@@ -134,7 +134,7 @@ $(B)/bench/live_bench: $(B)/bench/live_bench.o $(B)/bench/bench.o $(call obj,$(f
 .PRECIOUS: $(B)/bench/%.o
 .PHONY: bench-bins
 bench-bins: $(BENCH_BINS)
-bench: build/sluice $(BENCH_BINS)
+bench: build/sluice standins $(BENCH_BINS)
 	@ONLY='$(ONLY)' tools/run_bench $(BENCH_BINS)
 
 build/eval_summary: $(call obj,eval/summary.c) $(LIBS)
