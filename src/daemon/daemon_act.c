@@ -285,7 +285,8 @@ static void look(struct daemon *d, struct live *l)
     struct target_status s;
     struct json_doc *doc;
     need_executor(d, l);
-    if (!o || !l->executor || executor_busy(l->executor) || (l->adopted && (l->settled || !d->stored) && strcmp(o->version, l->seen_status) == 0))
+    bool known = l->adopted && (l->settled || !d->stored) && o && strcmp(o->version, l->seen_status) == 0;
+    if (!o || !l->executor || executor_busy(l->executor) || known)
         return;
     enum err_code rc = kube_raw_json(kube_as_raw(o), &doc, &l->status_error);
     if (rc)
@@ -306,7 +307,7 @@ static void look(struct daemon *d, struct live *l)
     }
     executor_seen(l->executor, o->version, &s);
     take_freeze(d, &s.freeze);
-    take_over(d, l, &s);
+    take_over(d, l, executor_status(l->executor)); /* what the watch shows may be older than what the executor read */
 }
 
 static void begin_epoch(struct daemon *d)
