@@ -268,7 +268,7 @@ static enum err_code check_source(const struct cli_ctx *c, struct err *e)
     if (!o->from_store && c->n_args == 0)
         return err_set(
             e, ERR_USAGE,
-            "evaluate: which scenario? Or --from-store for the recorded past of a target");
+            "missing argument: expected SCENARIO, or --from-store for the recorded past of a target");
     return ERR_OK;
 }
 
