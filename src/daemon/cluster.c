@@ -191,21 +191,29 @@ struct text_pool *cluster_pool(struct cluster *c)
     return c->pool;
 }
 
+bool cluster_kind_listed(const struct cluster *c, int kind, char *why, size_t n)
+{
+    const struct slot *s = &c->slot[kind];
+    for (size_t i = 0; s->served && i < c->n_ns; i++) {
+        if (informer_synced(s->informer[i]))
+            continue;
+        struct err e;
+        informer_failure(s->informer[i], &e, NULL);
+        (void)snprintf(why, n, "%s are not listed yet%s%.200s", s->resource.plural, e.code ? ": " : "",
+                       e.code ? e.msg : "");
+        return false;
+    }
+    return true;
+}
+
 bool cluster_synced(const struct cluster *c, char *why, size_t n)
 {
-    for (int k = 0; k < c->n_slots; k++) {
+    for (int k = 0; k < CLUSTER_OTHER; k++) {
         const struct slot *s = &c->slot[k];
-        for (size_t i = 0; s->served && i < c->n_ns; i++) {
-            if (informer_synced(s->informer[i]))
-                continue;
-            struct err e;
-            informer_failure(s->informer[i], &e, NULL);
-            (void)snprintf(why, n, "%s are not listed yet%s%.200s", s->resource.plural, e.code ? ": " : "",
-                           e.code ? e.msg : "");
+        if (!cluster_kind_listed(c, k, why, n))
             return false;
-        }
         /* Acting before it is known who else sizes targets would be acting on others' targets. */
-        if (s->optional && k < CLUSTER_OTHER && !s->served && !s->asked) {
+        if (s->optional && !s->served && !s->asked) {
             (void)snprintf(why, n, "not yet known whether %s are served", s->resource.plural);
             return false;
         }
@@ -258,8 +266,8 @@ const struct kube_obj *cluster_find(const struct cluster *c, int kind, const cha
 int64_t cluster_age_us(const struct cluster *c)
 {
     int64_t oldest = 0;
-    for (int k = 0; k < c->n_slots; k++)
-        for (size_t i = 0; c->slot[k].served && i < c->n_ns; i++)
+    for (int k = 0; k < CLUSTER_TARGETS; k++)
+        for (size_t i = 0; i < c->n_ns; i++)
             oldest = max_i64(oldest, informer_age_us(c->slot[k].informer[i]));
     return oldest;
 }
@@ -278,6 +286,8 @@ int cluster_workload_kind(struct cluster *c, const char *api_version, const char
     struct slot *s = &c->slot[c->n_slots];
     if (kube_discover(c->kube, api_version, kind, &s->resource, &e))
         return -1; /* remembered by the client for a while: asking again is cheap */
+    if (!s->resource.has_scale)
+        return -1; /* anybody who may create a CapacityTarget names kinds: not all of them are ours to list */
     s->owner = c;
     c->n_slots++;
     if (slot_start(c, c->n_slots - 1, &e)) {

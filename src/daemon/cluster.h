@@ -48,8 +48,10 @@ struct text_pool *cluster_pool(struct cluster *c);
 
 /* Looks for kinds that were not served; once a turn of the loop. */
 void cluster_tick(struct cluster *c, int64_t mono_us);
-/* Everything that is served has been listed once.  Not yet: why (at most n bytes). */
+/* Everything that is served has been listed once.  Not yet: why (at most n bytes).  Further kinds that targets name do
+ * not count: one that cannot be listed concerns its targets alone. */
 bool cluster_synced(const struct cluster *c, char *why, size_t n);
+bool cluster_kind_listed(const struct cluster *c, int kind, char *why, size_t n); /* of one kind */
 /* Counts changes of anything but pods: the roster compares it. */
 uint64_t cluster_changes(const struct cluster *c);
 /* Slots of informers: NULL where the kind is not served. */
@@ -62,9 +64,10 @@ struct cluster_at {
 };
 const struct kube_obj *cluster_next(const struct cluster *c, int kind, struct cluster_at *at);
 const struct kube_obj *cluster_find(const struct cluster *c, int kind, const char *ns, const char *name);
-/* The slot of a workload's kind, begun if need be; -1 when it is not served (yet) or there are too many kinds. */
+/* The slot of a workload's kind, begun if need be; -1 when it is not served (yet), has no size or there are too many. */
 int cluster_workload_kind(struct cluster *c, const char *api_version, const char *kind);
-/* Whether anything else may have appeared since: age of the oldest informer in real time. */
+/* Real time since the API server was last heard of pods, workloads and HorizontalPodAutoscalers: the least recent of
+ * them.  Bookmarks count, so a quiet cluster is not old. */
 int64_t cluster_age_us(const struct cluster *c);
 
 /* ---- sizes ---- */
@@ -93,7 +96,6 @@ void cluster_scale_fini(struct cluster *c, struct cluster_scale *s);
 struct cluster_count {
     const struct target_id *id;
     const struct cluster_scale *scale;
-    int64_t start_budget_us;  /* not ready for longer: failed */
     struct startup *startup;  /* measured start-ups; may be NULL */
     struct target_counts out;
 };

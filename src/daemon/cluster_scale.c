@@ -82,18 +82,27 @@ static void unknown(struct cluster_scale *s, const char *why, const struct targe
     err_set_text(&s->error, ERR_MISSING, "%s %s/%s %s", id->kind, id->namespace_, id->name, why);
 }
 
+static void not_found(struct cluster *c, int kind, struct cluster_scale *s, const struct target_id *id)
+{
+    char why[256];
+    if (cluster_kind_listed(c, kind, why, sizeof why))
+        unknown(s, "does not exist", id);
+    else
+        unknown(s, why, id);
+}
+
 void cluster_scale_follow(struct cluster *c, const struct target_id *id, struct cluster_scale *s, int64_t mono_us)
 {
     int kind = cluster_workload_kind(c, id->api_version, id->kind);
     if (s->reading)
         return;
     if (kind < 0) {
-        unknown(s, "is of a kind that is not served", id);
+        unknown(s, "is of a kind that is not served or has no size", id);
         return;
     }
     const struct kube_obj *o = cluster_find(c, kind, id->namespace_, id->name);
     if (!o) {
-        unknown(s, "does not exist", id);
+        not_found(c, kind, s, id);
         return;
     }
     bool changed = strcmp(o->version, s->seen_version) != 0;

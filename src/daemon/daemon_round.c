@@ -6,7 +6,10 @@
 #include "base/num.h"
 #include "daemon/daemon_priv.h"
 
-enum { ABNORMAL_UNITS = 6 }; /* fewer units cannot tell a bad cluster from a bad day of one service */
+enum {
+    ABNORMAL_UNITS = 6,          /* fewer units cannot tell a bad cluster from a bad day of one service */
+    CLUSTER_OLD_US = 300000000, /* five bookmarks, and three times the longest silence of a watch */
+};
 
 /* ---- inputs ----------------------------------------------------------------------------------- */
 
@@ -26,7 +29,7 @@ static void refresh_index(struct daemon *d)
 }
 
 /* Units that were serving minutes ago and are gone, over all targets: nodes or a network, not one service. */
-static void look_for_abnormal(struct daemon *d)
+static bool units_are_gone(struct daemon *d)
 {
     const struct daemon_scratch *x = &d->scratch;
     int64_t ready = 0, requested = 0;
@@ -35,12 +38,22 @@ static void look_for_abnormal(struct daemon *d)
         requested += x->count[i].out.requested;
     }
     d->ready_peak = max_i64(ready, d->ready_peak - d->ready_peak / 40); /* forgets half in some 7 minutes */
-    bool abnormal = x->n >= 3 && d->ready_peak >= ABNORMAL_UNITS && 2 * ready < d->ready_peak && 2 * ready < requested;
+    bool gone = x->n >= 3 && d->ready_peak >= ABNORMAL_UNITS && 2 * ready < d->ready_peak && 2 * ready < requested;
+    if (gone && !d->abnormal)
+        log_write(d->log, LOG_ERROR, "round", "units are gone", "ready=%lld lately=%lld requested=%lld",
+                  (long long)ready, (long long)d->ready_peak, (long long)requested);
+    return gone;
+}
+
+/* Pods that can no longer be listed look as healthy as they last did. */
+static void look_for_abnormal(struct daemon *d)
+{
+    int64_t age_us = cluster_age_us(d->cluster);
+    bool abnormal = units_are_gone(d) || age_us > CLUSTER_OLD_US;
     if (abnormal != d->abnormal)
         log_write(d->log, abnormal ? LOG_ERROR : LOG_INFO, "round",
-                  abnormal ? "cluster is abnormal: nothing is scaled" : "cluster is normal again",
-                  "ready=%lld lately=%lld requested=%lld", (long long)ready, (long long)d->ready_peak,
-                  (long long)requested);
+                  abnormal ? "cluster is abnormal: nothing is scaled" : "cluster is normal again", "heard_s=%.0f",
+                  (double)age_us * 1e-6);
     d->abnormal = abnormal;
 }
 
@@ -77,6 +90,8 @@ static enum live_hold hold_of(const struct daemon *d, const struct live *l)
         return LIVE_HOLD_UNMANAGED;
     if (l->owner.kind != OWNER_NONE)
         return LIVE_HOLD_OWNED;
+    if (!l->executor)
+        return LIVE_HOLD_NO_WORKLOAD; /* its kind cannot be looked up, or has no size */
     return executor_pending(l->executor) ? LIVE_HOLD_PENDING : LIVE_HOLD_NONE;
 }
 
@@ -116,7 +131,7 @@ void daemon_fill_inputs(struct daemon *d)
             l->hold = LIVE_HOLD_NONE;
         l->hold = hold_of(d, l);
         l->counts = x->count[i].out;
-        l->target.challenger_acts = challenger_turn(d);
+        target_turn(&l->target, challenger_turn(d));
         *in = (struct round_input){.target = &l->target,
                                    .counts = x->count[i].out,
                                    .claims = claims_of(d, l),

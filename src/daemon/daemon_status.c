@@ -73,6 +73,13 @@ static void fill_freeze(struct daemon *d, struct status_freeze *out)
     (void)snprintf(out->reason, sizeof out->reason, "%s", info.word.reason);
 }
 
+/* The newest action's outcome is the executor's; what became of its units is followed here. */
+static void fill_outcome(const struct live *l, struct status_outcome *out)
+{
+    if (l->executor && strcmp(executor_status(l->executor)->outcome.id, out->id) != 0)
+        *out = executor_status(l->executor)->outcome;
+}
+
 void daemon_fill_status(struct daemon *d, struct live *l)
 {
     struct target_status *s = &l->status;
@@ -96,6 +103,7 @@ void daemon_fill_status(struct daemon *d, struct live *l)
                                    .wait_us = max_i64(g->cooldown_in_us, g->cooldown_out_us)};
     s->safety.state = safety_state_of(&s->safety, &claims, d->now_us);
     fill_conditions(d, l);
+    fill_outcome(l, &s->outcome);
     if (outcome_follow(&s->outcome, s->current, s->ready, d->now_us, p->cfg.start_budget_us) &&
         s->outcome.ready == STATUS_READY_LATE)
         daemon_tell_late(d, l);

@@ -36,10 +36,8 @@ static void count_pods(struct doctor *d)
     struct cluster_count *t = mem_zero(n + 1, sizeof *t);
     for (size_t i = 0; i < n; i++) {
         struct live *l = roster_at(d->roster, i);
-        t[i] = (struct cluster_count){.id = &l->target.id,
-                                      .scale = &l->scale,
-                                      .startup = &l->startup,
-                                      .start_budget_us = d->config->guard.start_budget_us};
+        t[i] = (struct cluster_count){
+            .id = &l->target.id, .scale = &l->scale, .startup = &l->startup};
     }
     struct cluster_index *x = cluster_index_new(t, n);
     cluster_count(d->cluster, x, t, n, d->now_us);

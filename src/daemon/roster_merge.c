@@ -124,7 +124,7 @@ static bool in_share(const struct live *l, double share)
     return rng_to_unit(hash_value(&h)) < share;
 }
 
-static void configure(struct roster *r, struct live *l)
+static void choose_both(struct roster *r, struct live *l)
 {
     const struct run_config *c = r->o.config;
     const struct profile *p = &l->profile;
@@ -151,6 +151,17 @@ static void configure(struct roster *r, struct live *l)
     else if (target_configure(t, &t->challenger, &choose, r->o.seed, &e))
         log_write(r->o.log, LOG_WARN, "roster", "challenger cannot be used", "target=%s/%s error=\"%s\"",
                   t->id.namespace_, l->name, e.msg);
+}
+
+/* Whoever acts from now on goes on with the memory of who acted until now. */
+static void configure(struct roster *r, struct live *l)
+{
+    struct target *t = &l->target;
+    bool had = target_acting(t)->ready;
+    struct guard_state guard = target_acting(t)->state.guard;
+    choose_both(r, l);
+    if (had)
+        target_acting(t)->state.guard = guard;
 }
 
 static void set_spec(struct roster *r, struct live *l)

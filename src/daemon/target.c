@@ -182,6 +182,15 @@ struct target_policy *target_acting(struct target *t)
     return t->challenger_acts && t->challenger.ready ? &t->challenger : &t->main;
 }
 
+void target_turn(struct target *t, bool challenger)
+{
+    const struct target_policy *was = target_acting(t);
+    t->challenger_acts = challenger;
+    struct target_policy *now = target_acting(t);
+    if (now != was && was->ready)
+        now->state.guard = was->state.guard;
+}
+
 void target_decide(struct target *t)
 {
     struct target_policy *acting = target_acting(t), *other = acting == &t->main ? &t->challenger : &t->main;

@@ -101,5 +101,7 @@ void target_decide(struct target *t);
 void target_undo(struct target *t);
 /* The policy whose plan is carried out. */
 struct target_policy *target_acting(struct target *t);
+/* Switchback: whose turn it is.  The guard's memory goes along. */
+void target_turn(struct target *t, bool challenger);
 
 #endif

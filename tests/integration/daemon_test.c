@@ -54,6 +54,42 @@ TEST(single_scales_out_after_the_intent_is_in_the_status)
     live_world_stop(&w);
 }
 
+TEST(units_asked_for_are_followed_until_they_are_ready)
+{
+    struct live_world w;
+    char *units = NULL;
+    live_world_start(&w, "single", "policy: rules\n", NULL);
+    live_world_target(&w, "chat", 2, 20, "");
+    live_world_up(&w, 0);
+    rounds(&w, "chat", 100, 6);
+    while (live_world_units(&w, "chat") == 2)
+        rounds(&w, "chat", 1500, 1);
+    for (int i = 0; i < 60 && (!units || strcmp(units, "Ready") != 0); i++) {
+        mem_free(units);
+        rounds(&w, "chat", 80.0 * live_world_units(&w, "chat") * 0.6, 1);
+        units = apiserver_field(w.api, "/apis/sluice.dev/v1alpha1/namespaces/shop/capacitytargets/chat",
+                                "status.outcome.units");
+    }
+    assert_string_equal(units ? units : "", "Ready");
+    mem_free(units);
+    live_world_stop(&w);
+}
+
+TEST(a_target_of_a_kind_without_a_size_concerns_nobody_else)
+{
+    struct live_world w;
+    live_world_start(&w, "single", "policy: rules\n", NULL);
+    live_world_target(&w, "chat", 2, 20, "");
+    apiserver_must_load(w.api, "apiVersion: sluice.dev/v1alpha1\nkind: CapacityTarget\n"
+                               "metadata: {name: odd, namespace: shop}\nspec: {maxUnits: 9, scaleTargetRef: "
+                               "{apiVersion: v1, kind: Secret, name: chat}}\n");
+    live_world_up(&w, 0);
+    rounds(&w, "chat", 100, 6);
+    rounds(&w, "chat", 1500, 20);
+    assert_true(live_world_units(&w, "chat") > 2);
+    live_world_stop(&w);
+}
+
 TEST(a_target_that_an_autoscaler_owns_is_left_alone_and_the_owner_named)
 {
     struct live_world w;
