@@ -3,34 +3,37 @@
 
 #include "base/mem.h"
 #include "base/tz.h"
-#include "cli/commands.h"
+#include "cli/simulate_priv.h"
 #include "report/table.h"
 #include "train/evaluate.h"
 
-struct simulate_opts {
-    char *policy;
-    bool test_only, records;
-};
 static const struct opt_row rows[] = {
-    OPT_STRING(struct simulate_opts, policy, "policy", "hpa",
-               "a rule, NAME:option=value,... or a policy file", .metavar = "POLICY"),
+    OPT_STRINGS(struct simulate_opts, policies, "policy", NULL,
+                "a rule, NAME:option=value,... or a policy file; hpa when none is given; several from a cluster",
+                .metavar = "POLICY"),
     OPT_BOOL(struct simulate_opts, test_only, "test", "false",
              "run the test part only, not the whole trace"),
     OPT_BOOL(struct simulate_opts, records, "steps", "false",
              "one row per step instead of one per day"),
+    OPT_BOOL(struct simulate_opts, from_cluster, "from-cluster", "false",
+             "in place of SCENARIO: a live target as it is now, read-only; -c and --set are the daemon's"),
+    OPT_STRING(struct simulate_opts, target, "target", NULL, "which target of the cluster",
+               .metavar = "[NAMESPACE/]NAME"),
+    OPT_DURATION(struct simulate_opts, since_us, "since", "14d", "1d", "365d", "from the cluster: so much load is read"),
+    OPT_DURATION(struct simulate_opts, ahead_us, "ahead", "6h", "5min", "24h", "from the cluster: so long is simulated"),
+    OPT_INT(struct simulate_opts, seeds, "seeds", "5", "1", "100",
+            "from the cluster: runs of starts, failures and noise behind every row"),
+    OPT_DURATION(struct simulate_opts, wait_us, "wait", "60s", "1s", "1h", "from the cluster: for lists and answers"),
+    OPT_BOOL(struct simulate_opts, allow_writable, "allow-writable-credentials", "false",
+             "do not warn when the credentials could write"),
 };
 static const struct opt_table table = OPT_TABLE("simulate", struct simulate_opts, rows, "One run.");
 
-struct steps {
-    struct table *t;
-    const struct world *w;
-};
-
-static void on_step(void *ctx, const struct run_look *l)
+void simulate_on_step(void *ctx, const struct run_look *l)
 {
-    struct steps *s = ctx;
+    struct simulate_steps *s = ctx;
     char at[TZ_TEXT];
-    tz_format_rfc3339(s->w->zone, l->view->now_us, at);
+    tz_format_rfc3339(s->zone, l->view->now_us, at);
     table_text(s->t, at);
     table_num(s->t, (double)l->demand_qps);
     table_num(s->t, l->view->units_requested);
@@ -69,7 +72,7 @@ static struct table *days_table(const struct run_result *r)
     return t;
 }
 
-static struct table *steps_table(void)
+struct table *simulate_steps_table(void)
 {
     return table_new((struct table_column[]){{"time", NULL, 0},
                                              {"demand_qps", NULL, 2},
@@ -90,11 +93,11 @@ static enum err_code simulate(struct cli_ctx *c, const struct world *w, const st
     struct capacity_config *cfg = mem_zero(1, sizeof *cfg);
     struct run_result *r = mem_zero(1, sizeof *r);
     struct run_opts ro = run_opts_default(w);
-    struct steps steps = {.t = o->records ? steps_table() : NULL, .w = w};
+    struct simulate_steps steps = {.t = o->records ? simulate_steps_table() : NULL, .zone = w->zone};
     if (!o->test_only)
         ro.from = ro.warm_steps = 0;
     if (o->records) {
-        ro.look = on_step;
+        ro.look = simulate_on_step;
         ro.ctx = &steps;
     }
     enum err_code rc = contender_config(who, w, &l, cfg, e);
@@ -123,11 +126,19 @@ static enum err_code check_policy(const char *name, struct contender *who, struc
 static enum err_code run(struct cli_ctx *c, struct err *e)
 {
     const struct simulate_opts *o = c->opts;
+    if (o->from_cluster)
+        return simulate_from_cluster(c, e);
     struct cli_world cw = {0};
     struct contender who;
     struct chance *chance = NULL;
     struct buf text = buf_init((size_t)1 << 30);
-    enum err_code rc = check_policy(o->policy, &who, e);
+    enum err_code rc = ERR_OK;
+    if (!c->n_args)
+        rc = err_set(e, ERR_USAGE, "simulate: which scenario? Or --from-cluster for a live target as it is now");
+    else if (o->policies.n > 1)
+        rc = err_set(e, ERR_USAGE, "simulate runs one policy over a scenario; `sluice evaluate` compares several");
+    if (!rc)
+        rc = check_policy(o->policies.n ? o->policies.items[0] : "hpa", &who, e);
     if (!rc)
         rc = cli_world_open(c, c->args[0], &cw, e);
     if (!rc)
@@ -146,12 +157,16 @@ const struct cli_cmd cmd_simulate = {
     .name = "simulate",
     .summary = "one run of one policy over a scenario",
     .args = "SCENARIO",
-    .min_args = 1,
+    .min_args = 0,
     .max_args = 1,
     .help = "A rule runs as published unless its settings are stated: --policy "
             "hpa:gpu=0.7,down_window=10min; `sluice\n"
             "tune` finds them.  --seed is the seed of noise, start-up times and failures; the "
-            "scenario's by default.\n",
+            "scenario's by default.\n\n"
+            "--from-cluster reads one target of a cluster (kubeconfig as for `sluice run`) and its load of the last "
+            "days from\nPrometheus, and simulates the hours to come from its present size: with the load of the same "
+            "weekday a week\nago, behind the guard, cooldowns included.  It writes nothing.\n"
+            "    sluice simulate --from-cluster -c sluice.yaml --target prod/chat --policy mpc --policy hpa\n",
     .opts = &table,
     .config = &scenario_table,
     .run = run,
