@@ -25,11 +25,6 @@ static const char *const names[] = {
 #undef X
 };
 
-const char *external_name(enum external_metric m)
-{
-    return names[m];
-}
-
 enum err_code external_publish(struct shared *s, struct doc *scratch,
                                const struct external_row *rows, size_t n, struct err *e)
 {

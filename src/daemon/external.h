@@ -36,7 +36,6 @@ enum external_metric {
 #undef X
         EXTERNAL_METRICS
 };
-const char *external_name(enum external_metric m);
 
 struct external_row {
     char ns[SHARED_NAMESPACE], target[SHARED_NAME];

@@ -18,16 +18,14 @@ struct lead {
     pthread_cond_t turn;
     bool stop, release;   /* under lock */
     char holder[256];     /* under lock */
-    int64_t failures;     /* under lock */
 };
 
-static bool note(struct lead *l, enum err_code rc)
+static bool note(struct lead *l)
 {
     const char *holder = lease_holder(l->lease);
     (void)pthread_mutex_lock(&l->lock);
     bool changed = strcmp(l->holder, holder) != 0;
     (void)snprintf(l->holder, sizeof l->holder, "%s", holder);
-    l->failures = rc ? l->failures + 1 : 0;
     (void)pthread_mutex_unlock(&l->lock);
     return changed;
 }
@@ -57,7 +55,7 @@ static void *run(void *arg)
         enum err_code rc = lease_try(l->lease, &e);
         if (rc)
             log_write(l->o.log, LOG_WARN, "lead", "lease cannot be asked for", "error=\"%s\"", e.msg);
-        if (note(l, rc) || lease_epoch(l->lease) != epoch) {
+        if (note(l) || lease_epoch(l->lease) != epoch) {
             epoch = lease_epoch(l->lease);
             log_write(l->o.log, LOG_INFO, "lead", "holder", "holder=%s mine=%d", lease_holder(l->lease),
                       lease_held(l->lease));
@@ -143,12 +141,4 @@ void lead_holder(struct lead *l, char out[256])
     (void)pthread_mutex_lock(&l->lock);
     (void)snprintf(out, 256, "%s", l->holder);
     (void)pthread_mutex_unlock(&l->lock);
-}
-
-int64_t lead_failures(struct lead *l)
-{
-    (void)pthread_mutex_lock(&l->lock);
-    int64_t n = l->failures;
-    (void)pthread_mutex_unlock(&l->lock);
-    return n;
 }

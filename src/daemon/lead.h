@@ -31,6 +31,5 @@ bool lead_held(const struct lead *l);
 int64_t lead_held_until_us(const struct lead *l); /* clock_mono_us; 0: not held */
 uint64_t lead_epoch(const struct lead *l);
 void lead_holder(struct lead *l, char out[256]); /* as last seen */
-int64_t lead_failures(struct lead *l);           /* attempts in a row that could not reach the API server */
 
 #endif

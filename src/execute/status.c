@@ -40,11 +40,6 @@ const char *outcome_name(enum outcome_result r)
     return outcome_names[r];
 }
 
-const char *condition_name(enum condition_type t)
-{
-    return condition_names[t];
-}
-
 bool condition_set(struct target_status *s, enum condition_type t, enum condition_value value,
                    const char *reason, const char *message, int64_t now_us)
 {

@@ -155,7 +155,6 @@ struct target_status {
 
 void target_status_init(struct target_status *s);
 const char *outcome_name(enum outcome_result r);
-const char *condition_name(enum condition_type t);
 /* Sets a condition; its transition time moves only when the value changes. Reason is CamelCase.
  * Returns whether the value changed. Texts are cut at a character's boundary. */
 bool condition_set(struct target_status *s, enum condition_type t, enum condition_value value,

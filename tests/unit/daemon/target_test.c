@@ -109,6 +109,26 @@ TEST(a_short_gpu_budget_goes_to_the_higher_class_first)
     target_fini(&high);
 }
 
+TEST(a_switch_of_turns_forgets_no_action)
+{
+    struct target t;
+    struct guard_options g;
+    struct err e;
+    make(&t, "api", 0, "rules");
+    guard_options_default(&g);
+    struct choose c = {.spec = &t.spec, .guard = &g, .policy = "static", .rules = "hpa"};
+    assert_ok(target_configure(&t, &t.challenger, &c, 1, &e), &e);
+    t.main.state.guard.last_out_us = t0; /* it acted, while the other would have kept the size */
+    target_turn(&t, true);
+    assert_int_equal(t.challenger.state.guard.last_out_us, t0);
+    t.challenger.state.guard.last_in_us = t0 + 60 * S;
+    target_turn(&t, false);
+    assert_int_equal(t.main.state.guard.last_in_us, t0 + 60 * S);
+    target_turn(&t, false); /* no switch: what the other thinks is not asked for */
+    assert_int_equal(t.main.state.guard.last_out_us, t0);
+    target_fini(&t);
+}
+
 TEST(an_undone_round_leaves_everything_as_it_was)
 {
     struct target t;
