@@ -60,7 +60,7 @@ bool daemon_may_order(const struct daemon *d, const struct live *l)
     const struct target *t = &l->target;
     const struct target_policy *p =
         t->challenger_acts && t->challenger.ready ? &t->challenger : &t->main;
-    return t->decided && p->plan.changed && l->hold == LIVE_HOLD_NONE && l->executor && l->adopted &&
+    return t->decided && p->plan.changed && l->hold == LIVE_HOLD_NONE && l->executor && l->guarded &&
            !l->status_error.code && !executor_busy(l->executor) && !d->stopping && !freeze_on(d->freeze) &&
            daemon_leads(d);
 }
@@ -189,7 +189,7 @@ static void need_executor(struct daemon *d, struct live *l)
     struct buf path = buf_init(2048);
     struct err e;
     const struct target_id *id = &l->target.id;
-    if (l->executor || l->source != LIVE_SPEC || !l->scale.known)
+    if (l->executor || l->source != LIVE_SPEC || cluster_workload_kind(d->cluster, id->api_version, id->kind) < 0)
         return;
     enum err_code rc = executor_scale_path(d->kube, id->api_version, id->kind, id->namespace_, id->name, &path, &e);
     if (!rc)
@@ -250,33 +250,44 @@ static int64_t longest_us(const struct guard_options *g)
     return max_i64(cool_us, max_i64(g->watch_us, 2 * g->breaker_us));
 }
 
-static void take_over(struct daemon *d, struct live *l, const struct target_status *s)
+/* Into the memory of the policy that acts, once there is one; later only what is newer than it. */
+static void take_safety(struct daemon *d, struct live *l, const struct safety_status *seen)
 {
     struct target_policy *p = target_acting(&l->target);
-    bool first = !l->adopted;
-    if (first && !l->startup.n)
-        startup_restore(&l->startup, s->startup.seconds, s->startup.n);
-    if (!p->ready)
-        return; /* again when it is configured */
-    struct safety_status safety = s->safety;
+    struct safety_status safety = *seen;
     int moved = safety_clamp(&safety, d->now_us, longest_us(&d->config.c->guard));
-    if (moved && first)
+    if (!p->ready || (l->guarded && !safety_is_newer(&safety, &p->state.guard)))
+        return;
+    if (moved && !l->guarded)
         log_write(d->log, LOG_WARN, "act", "safety lay in the future", "target=%s/%s times=%d", l->target.id.namespace_,
                   l->name, moved);
-    if (first || safety_is_newer(&safety, &p->state.guard)) {
-        safety_to_guard(&p->cfg, &safety, d->now_us, &p->state.guard);
-        l->status.safety = safety;
-    }
-    if (d->stored && !l->settled) {
-        settle_records(d, l, s);
-        l->settled = true;
-    }
-    if (first) {
+    safety_to_guard(&p->cfg, &safety, d->now_us, &p->state.guard);
+    l->status.safety = safety;
+    l->guarded = true;
+}
+
+static void take_over(struct daemon *d, struct live *l, const struct target_status *s)
+{
+    if (!l->adopted) {
         l->status = *s;
+        if (!l->startup.n)
+            startup_restore(&l->startup, s->startup.seconds, s->startup.n);
         log_write(d->log, LOG_INFO, "act", "taken over", "target=%s/%s intent=\"%s\" safety=%s", l->target.id.namespace_,
                   l->name, s->intent.id, safety_state_name(s->safety.state));
     }
     l->adopted = true;
+    take_safety(d, l, &s->safety);
+    if (d->stored && !l->settled) {
+        settle_records(d, l, s);
+        l->settled = true;
+    }
+}
+
+/* Is there nothing to be learned from its object? */
+static bool known(const struct daemon *d, struct live *l, const struct kube_obj *o)
+{
+    return l->adopted && (l->settled || !d->stored) && (l->guarded || !target_acting(&l->target)->ready) &&
+           strcmp(o->version, l->seen_status) == 0;
 }
 
 static void look(struct daemon *d, struct live *l)
@@ -285,8 +296,7 @@ static void look(struct daemon *d, struct live *l)
     struct target_status s;
     struct json_doc *doc;
     need_executor(d, l);
-    bool known = l->adopted && (l->settled || !d->stored) && o && strcmp(o->version, l->seen_status) == 0;
-    if (!o || !l->executor || executor_busy(l->executor) || known)
+    if (!o || !l->executor || executor_busy(l->executor) || known(d, l, o))
         return;
     enum err_code rc = kube_raw_json(kube_as_raw(o), &doc, &l->status_error);
     if (rc)
@@ -326,7 +336,7 @@ static void begin_epoch(struct daemon *d)
         struct live *l = roster_at(d->roster, i);
         if (l->executor)
             executor_forget(l->executor);
-        l->adopted = l->settled = false;
+        l->adopted = l->guarded = l->settled = false;
         l->seen_status[0] = '\0';
     }
 }

@@ -105,6 +105,7 @@ struct daemon {
     struct act_env act;
     int64_t ready_peak;           /* most units ready lately, for abnormal states */
     bool abnormal;
+    uint64_t inputs_down;         /* bit per query, as told in the log */
     bool stopping;
     struct kube_stats api_shown;
     struct err config_error;      /* why the newest file was refused; ERR_OK */

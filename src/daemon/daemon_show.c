@@ -84,12 +84,25 @@ static void show_target(struct daemon *d, struct live *l)
     metric_add(d->metrics, METRIC_DECISIONS, 1, METRIC_LABELS(g ? guard_verdict_name(g->verdict) : "pass"));
 }
 
+/* The cause once, when it begins and when it ends: the metric says that it lasts. */
+static void tell_input(struct daemon *d, int i, const struct collect_health *h, bool up)
+{
+    uint64_t bit = UINT64_C(1) << i;
+    bool was_down = d->inputs_down & bit;
+    if (up == !was_down || !h->last_try_us)
+        return;
+    d->inputs_down ^= bit;
+    log_write(d->log, up ? LOG_INFO : LOG_WARN, "collect", up ? "input is back" : "input is not usable",
+              "query=%s error=\"%s\"", h->name, h->error);
+}
+
 static void show_inputs(struct daemon *d)
 {
     struct collect_status s;
     for (int i = 0; i < collect_health_count(d->sources.collect); i++) {
         const struct collect_health *h = collect_health_get(d->sources.collect, i);
         bool up = h->last_ok_us > 0 && h->last_ok_us >= h->last_try_us - h->duration_us && !*h->error;
+        tell_input(d, i, h, up);
         metric_set(d->metrics, METRIC_INPUT_UP, up, METRIC_LABELS(h->name));
         metric_set(d->metrics, METRIC_INPUT_AGE,
                    h->last_ok_us ? (double)(daemon_wall_us(d) - h->last_ok_us) * 1e-6 : NAN, METRIC_LABELS(h->name));
@@ -217,6 +230,17 @@ static void fill_row(const struct daemon *d, const struct live *l, struct extern
     r->value[EXTERNAL_HIGH_QPS] = (double)f->high;
 }
 
+/* What is wrong with the first input that cannot be used; names its query. */
+static const char *input_fault(const struct daemon *d)
+{
+    for (int i = 0; i < collect_health_count(d->sources.collect); i++) {
+        const struct collect_health *h = collect_health_get(d->sources.collect, i);
+        if (*h->error)
+            return h->error;
+    }
+    return "ok";
+}
+
 static void put_health(const struct daemon *d, struct doc *doc)
 {
     struct collect_status s;
@@ -236,6 +260,7 @@ static void put_health(const struct daemon *d, struct doc *doc)
     json_put_i64(&w, "targets_faulty", (int64_t)faulty);
     json_put_i64(&w, "targets_refused", (int64_t)roster_refused(d->roster));
     json_put_str(&w, "store", d->stored ? "ok" : d->store_error.msg);
+    json_put_str(&w, "inputs", input_fault(d));
     json_put_str(&w, "clock", s.clock.skewed ? s.clock.text : NULL);
     json_put_bool(&w, "cluster_abnormal", d->abnormal);
     json_put_str(&w, "config", d->config_error.code ? d->config_error.msg : "ok");

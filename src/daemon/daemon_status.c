@@ -96,7 +96,8 @@ void daemon_fill_status(struct daemon *d, struct live *l)
     daemon_fill_override(d, l);
     if (l->target.decided)
         fill_decision(d, l, &p->record, &s->decision);
-    safety_from_guard(&p->cfg, &p->state.guard, &s->safety); /* decided or not: another replica may have acted */
+    if (l->guarded) /* decided or not: another replica may have acted */
+        safety_from_guard(&p->cfg, &p->state.guard, &s->safety);
     struct safety_claims claims = {.frozen = s->freeze.on,
                                    .overridden = l->target.view.claims.override_on,
                                    .held = l->hold != LIVE_HOLD_NONE || l->target.view.claims.paused,
@@ -104,7 +105,7 @@ void daemon_fill_status(struct daemon *d, struct live *l)
     s->safety.state = safety_state_of(&s->safety, &claims, d->now_us);
     fill_conditions(d, l);
     fill_outcome(l, &s->outcome);
-    if (outcome_follow(&s->outcome, s->current, s->ready, d->now_us, p->cfg.start_budget_us) &&
+    if (p->ready && outcome_follow(&s->outcome, s->current, s->ready, d->now_us, p->cfg.start_budget_us) &&
         s->outcome.ready == STATUS_READY_LATE)
         daemon_tell_late(d, l);
 }

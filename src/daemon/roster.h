@@ -67,7 +67,8 @@ struct live {
     struct target_status status;     /* as it is to be shown */
     char seen_status[64];            /* version of the CapacityTarget whose status was read last */
     int64_t forgiven_generation;     /* of the spec that reversals of our sizes were last forgiven for */
-    bool adopted;                    /* its safety state was taken over in this epoch */
+    bool adopted;                    /* its status was read in this epoch */
+    bool guarded;                    /* and the policy has its safety state */
     bool settled;                    /* and records of an earlier life have their outcome */
     struct err status_error;         /* it could not be read */
     struct executor *executor;       /* LIVE_SPEC, once its kind is known */

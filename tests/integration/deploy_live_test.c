@@ -161,7 +161,7 @@ static void world_under_overlay(struct live_world *w, int stage)
     manifests_fini(&m);
     apiserver_token(w->api, "pod-token", ACCOUNT, NULL, 0);
     const char *text = test_path(kubeconfig, apiserver_url(w->api));
-    test_write_file(w->kubeconfig, text, strlen(text));
+    test_write_file(w->seat[0].kubeconfig, text, strlen(text));
     live_world_target(w, "chat", 2, 20, "");
     apiserver_forget(w->api);
     live_world_up(w, 0);

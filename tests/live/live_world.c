@@ -91,7 +91,8 @@ void live_world_up(struct live_world *w, int replica)
 {
     const struct live_seat *s = &w->seat[replica];
     struct err e = {0};
-    struct daemon_opts o = {.config_path = s->config, .replica = s->user, .seed = 1, .outside = &s->outside};
+    struct daemon_opts o = {.config_path = s->config, .replica = s->user, .seed = 1, .log = w->log,
+                            .outside = &s->outside};
     assert_ok(daemon_new(&o, &w->daemon[replica], &e), &e);
 }
 

@@ -24,6 +24,7 @@ struct live_world {
     int64_t skew_us[LIVE_REPLICAS];       /* added to one replica's wall clock */
     int leader;                           /* replica that leads; or LIVE_NOBODY, or LIVE_BOTH: each believes it does */
     struct daemon *daemon[LIVE_REPLICAS]; /* NULL: down */
+    struct log *log;                      /* of replicas started from now on; borrowed; NULL: none */
     struct live_seat {
         struct live_world *world;
         int i;
