@@ -1,17 +1,30 @@
 #include "daemon/round.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/num.h"
 
-static int by_class(const void *a, const void *b)
+static bool before(const struct round_input *a, const struct round_input *b)
 {
-    const struct target *x = ((const struct round_input *)a)->target, *y = ((const struct round_input *)b)->target;
+    const struct target *x = a->target, *y = b->target;
     if (x->spec.cls != y->spec.cls)
-        return x->spec.cls < y->spec.cls ? -1 : 1;
+        return x->spec.cls < y->spec.cls;
     int c = strcmp(x->id.namespace_, y->id.namespace_);
-    return c ? c : strcmp(x->id.name, y->id.name);
+    return c ? c < 0 : strcmp(x->id.name, y->id.name) < 0;
+}
+
+/* Shell's sort with Ciura's gaps: qsort of the C library allocates. */
+static void sort(struct round_input *in, size_t n)
+{
+    static const size_t gaps[] = {301, 132, 57, 23, 10, 4, 1};
+    for (size_t g = 0; g < sizeof gaps / sizeof *gaps; g++)
+        for (size_t gap = gaps[g], i = gap; i < n; i++) {
+            struct round_input x = in[i];
+            size_t at = i;
+            for (; at >= gap && before(&x, &in[at - gap]); at -= gap)
+                in[at] = in[at - gap];
+            in[at] = x;
+        }
 }
 
 static bool decides(const struct round_input *in)
@@ -32,7 +45,7 @@ static int64_t gpus_left(const struct round_input *in, size_t n, int64_t gpu_bud
 size_t round_run(struct round_input *in, size_t n, const struct calendar *cal, int64_t now_us, int64_t gpu_budget)
 {
     size_t decided = 0;
-    qsort(in, n, sizeof *in, by_class);
+    sort(in, n);
     int64_t left = gpu_budget ? gpus_left(in, n, gpu_budget) : 0;
     for (size_t i = 0; i < n; i++) {
         struct target *t = in[i].target;
