@@ -16,23 +16,31 @@ struct worker {
     pthread_t thread;
 };
 
-/* One loop at a time.  `ticket` holds the loop's number above and its shards not yet begun below, so taking a
- * shard and knowing which loop it belongs to is one compare-and-swap.  A loop is over when `done` counts
- * every shard: a worker that overslept it is not waited for, which is what a busy machine does to workers.  fn,
- * arg and n_shards are written before the ticket of their loop and cannot change before its last shard is done. */
+/* Shards of one worker's block not yet begun, below the number of their loop: taking one and knowing which loop it
+ * belongs to is one compare-and-swap. */
+struct block {
+    _Alignas(MEM_ALIGN) _Atomic uint64_t ticket;
+};
+
+/* One loop at a time.  Its shards are dealt in blocks, the same to the same worker every time, so that what a shard
+ * left in a core's cache is found there by the next loop; who has finished his own takes from the others.
+ * A loop is over when `done` counts every shard: a worker that overslept it is not waited for, which is what a
+ * busy machine does to workers.  fn, arg and n_shards are written before the tickets of their loop and cannot
+ * change before its last shard is done. */
 struct thread_pool {
     int n;
     int n_started;
     struct worker *workers; /* [n], 0 is the caller */
+    struct block *blocks;   /* [n] */
     pthread_mutex_t mutex;
-    pthread_cond_t wake; /* shards to take, or quit */
+    pthread_cond_t wake; /* a loop began, or quit */
     pthread_cond_t idle; /* done reached n_shards */
-    _Atomic uint64_t ticket;
-    atomic_size_t done;
+    _Alignas(MEM_ALIGN) atomic_uint round; /* of the loop begun last */
     atomic_bool quit;
     size_t n_shards;
     void (*fn)(size_t shard, int worker, void *arg);
     void *arg;
+    _Alignas(MEM_ALIGN) atomic_size_t done;
 };
 
 static void relax(void)
@@ -47,23 +55,28 @@ static uint32_t shards_left(uint64_t ticket)
     return (uint32_t)ticket;
 }
 
-/* A shard of the loop at work, or false where none is left. */
-static bool take_shard(struct thread_pool *pool, size_t *shard)
+/* A shard of the loop at work, of this worker's block or another's; false where none is left. */
+static bool take_shard(struct thread_pool *pool, int worker, size_t *shard)
 {
-    uint64_t t = atomic_load_explicit(&pool->ticket, memory_order_acquire);
-    while (shards_left(t) > 0)
-        if (atomic_compare_exchange_weak_explicit(&pool->ticket, &t, t - 1, memory_order_acquire,
-                                                  memory_order_acquire)) {
-            *shard = pool->n_shards - shards_left(t);
-            return true;
-        }
+    for (int k = 0; k < pool->n; k++) {
+        int owner = worker + k < pool->n ? worker + k : worker + k - pool->n;
+        _Atomic uint64_t *ticket = &pool->blocks[owner].ticket;
+        uint64_t t = atomic_load_explicit(ticket, memory_order_acquire);
+        while (shards_left(t) > 0)
+            if (atomic_compare_exchange_weak_explicit(ticket, &t, t - 1, memory_order_acquire, memory_order_acquire)) {
+                size_t lo, hi;
+                thread_part(pool->n_shards, (size_t)pool->n, (size_t)owner, &lo, &hi);
+                *shard = hi - shards_left(t);
+                return true;
+            }
+    }
     return false;
 }
 
 static void run_shards(struct thread_pool *pool, int worker)
 {
     size_t shard;
-    while (take_shard(pool, &shard)) {
+    while (take_shard(pool, worker, &shard)) {
         size_t n = pool->n_shards;
         pool->fn(shard, worker, pool->arg);
         if (atomic_fetch_add_explicit(&pool->done, 1, memory_order_acq_rel) + 1 == n && worker != 0) {
@@ -74,21 +87,21 @@ static void run_shards(struct thread_pool *pool, int worker)
     }
 }
 
-static bool has_work(struct thread_pool *pool)
+static bool is_called(struct thread_pool *pool, unsigned seen)
 {
-    return shards_left(atomic_load_explicit(&pool->ticket, memory_order_acquire)) > 0 ||
+    return atomic_load_explicit(&pool->round, memory_order_acquire) != seen ||
            atomic_load_explicit(&pool->quit, memory_order_acquire);
 }
 
-static void wait_for_work(struct thread_pool *pool)
+static void wait_for_loop(struct thread_pool *pool, unsigned seen)
 {
     for (int i = 0; i < SPINS; i++) {
-        if (has_work(pool))
+        if (is_called(pool, seen))
             return;
         relax();
     }
     pthread_mutex_lock(&pool->mutex);
-    while (!has_work(pool))
+    while (!is_called(pool, seen))
         pthread_cond_wait(&pool->wake, &pool->mutex);
     pthread_mutex_unlock(&pool->mutex);
 }
@@ -97,10 +110,11 @@ static void *worker_main(void *arg)
 {
     struct worker *w = arg;
     struct thread_pool *pool = w->pool;
-    for (;;) {
-        wait_for_work(pool);
+    for (unsigned seen = 0;;) {
+        wait_for_loop(pool, seen);
         if (atomic_load_explicit(&pool->quit, memory_order_acquire))
             return NULL;
+        seen = atomic_load_explicit(&pool->round, memory_order_acquire);
         run_shards(pool, w->index);
     }
 }
@@ -144,8 +158,15 @@ enum err_code thread_pool_new(int n, struct thread_pool **out, struct err *e)
     *out = NULL;
     if (n < 1 || n > THREADS_MAX)
         return err_set(e, ERR_RANGE, "%d threads: allowed are 1 to %d", n, THREADS_MAX);
-    struct thread_pool *pool = mem_zero(1, sizeof *pool);
+    struct thread_pool *pool = try_zero_aligned(1, sizeof *pool);
+    struct block *blocks = try_zero_aligned((size_t)n, sizeof *blocks);
+    if (!pool || !blocks) {
+        mem_free(pool);
+        mem_free(blocks);
+        return err_set(e, ERR_NOMEM, "%d threads", n);
+    }
     pool->n = n;
+    pool->blocks = blocks;
     pool->workers = mem_zero((size_t)n, sizeof *pool->workers);
     pthread_mutex_init(&pool->mutex, NULL);
     pthread_cond_init(&pool->wake, NULL);
@@ -176,6 +197,7 @@ void thread_pool_free(struct thread_pool *pool)
     pthread_cond_destroy(&pool->idle);
     pthread_mutex_destroy(&pool->mutex);
     mem_free(pool->workers);
+    mem_free(pool->blocks);
     mem_free(pool);
 }
 
@@ -197,8 +219,13 @@ void parallel_for(struct thread_pool *pool, size_t n_shards,
     pool->arg = arg;
     pool->n_shards = n_shards;
     atomic_store_explicit(&pool->done, 0, memory_order_relaxed);
-    uint64_t round = (atomic_load_explicit(&pool->ticket, memory_order_relaxed) >> 32) + 1;
-    atomic_store_explicit(&pool->ticket, round << 32 | n_shards, memory_order_release);
+    unsigned round = atomic_load_explicit(&pool->round, memory_order_relaxed) + 1;
+    for (int i = 0; i < pool->n; i++) {
+        size_t lo, hi;
+        thread_part(n_shards, (size_t)pool->n, (size_t)i, &lo, &hi);
+        atomic_store_explicit(&pool->blocks[i].ticket, (uint64_t)round << 32 | (hi - lo), memory_order_release);
+    }
+    atomic_store_explicit(&pool->round, round, memory_order_release);
     wake_workers(pool);
     run_shards(pool, 0);
     wait_until_done(pool);

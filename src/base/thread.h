@@ -2,8 +2,9 @@
  *
  * Work is cut into shards whose number does not depend on the threads; the function sees only its shard
  * index, so results are the same for any number of threads as long as shard i writes shard i's
- * output and reductions run over shards in order afterwards.  Which thread runs a shard is not fixed;
- * `worker` (0 .. n-1) may choose scratch memory and nothing else.
+ * output and reductions run over shards in order afterwards.  Shard i of n goes to the same worker in every loop of n
+ * shards, whose cache may still hold its data, unless another is idle first: so which thread runs a shard is
+ * not fixed, and `worker` (0 .. n-1) may choose scratch memory and nothing else.
  * Waiting threads spin briefly, then sleep.  The caller works too: a pool of 1 starts no thread. */
 #ifndef BASE_THREAD_H
 #define BASE_THREAD_H

@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/thread.h"
 #include "nn/dense.h"
 #include "nn/lstm.h"
 #include "nn/vec.h"
@@ -586,21 +585,24 @@ void nn_net_grad(const struct nn_net *net, struct nn_ws *ws, const struct nn_bat
     nn_net_grad_into(net, ws, ws, batch, loss, ctx);
 }
 
-void nn_net_reduce_part(struct nn_net *net, struct nn_ws *const *ws, int n_ws, size_t part,
-                        size_t n_parts)
+static void sum_into(float *out, struct nn_ws *const *ws, int n_ws)
 {
-    size_t lo, hi;
-    thread_part(net->grad_size / VEC, n_parts, part, &lo, &hi);
-    for (size_t j = lo * VEC; j < hi * VEC; j += VEC) {
+    for (size_t j = 0; j < ws[0]->grad_size; j += VEC) {
         v16 sum = v16_load(ws[0]->grad + j);
         for (int i = 1; i < n_ws; i++)
             sum += v16_load(ws[i]->grad + j);
-        v16_store(net->grad_sum + j, sum);
+        v16_store(out + j, sum);
     }
 }
 
-void nn_net_reduce_end(struct nn_net *net)
+void nn_ws_sum(struct nn_ws *into, struct nn_ws *const *ws, int n_ws)
 {
+    sum_into(into->grad, ws, n_ws);
+}
+
+void nn_net_reduce(struct nn_net *net, struct nn_ws *const *ws, int n_ws)
+{
+    sum_into(net->grad_sum, ws, n_ws);
     const float *grad = net->grad_sum;
     if (net->cfg.shape == NN_LSTM) {
         lstm_grad_unpack(&net->lstm, grad, &net->params);
@@ -611,10 +613,4 @@ void nn_net_reduce_end(struct nn_net *net)
             dense_grad_unpack(&net->chain[c].layer[i], grad, &net->params);
             grad += dense_grad_size(&net->chain[c].layer[i]);
         }
-}
-
-void nn_net_reduce(struct nn_net *net, struct nn_ws *const *ws, int n_ws)
-{
-    nn_net_reduce_part(net, ws, n_ws, 0, 1);
-    nn_net_reduce_end(net);
 }

@@ -125,9 +125,7 @@ void nn_net_grad_into(const struct nn_net *net, struct nn_ws *scratch, struct nn
                       const struct nn_batch *batch, nn_loss_fn *loss, void *ctx);
 /* params.grad = sum of the workspaces, added in index order. */
 void nn_net_reduce(struct nn_net *net, struct nn_ws *const *ws, int n_ws);
-/* The same in two steps: parts 0 .. n_parts-1 of the sums, in any order and on any threads, then the end. */
-void nn_net_reduce_part(struct nn_net *net, struct nn_ws *const *ws, int n_ws, size_t part,
-                        size_t n_parts);
-void nn_net_reduce_end(struct nn_net *net);
+/* The sums of `into` = those of the workspaces, added in index order. */
+void nn_ws_sum(struct nn_ws *into, struct nn_ws *const *ws, int n_ws);
 
 #endif

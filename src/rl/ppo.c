@@ -162,6 +162,9 @@ static enum err_code make_buffers(struct ppo *p, struct err *e)
 {
     size_t n = (size_t)p->rollout->n_rows;
     float **buffer[] = {&p->scaled, &p->adv, &p->adv_cost, &p->ret[0], &p->ret[1]};
+    p->sums = try_zero_aligned(PPO_SHARDS, sizeof *p->sums);
+    if (!p->sums)
+        return err_set(e, ERR_NOMEM, "sums of advantages");
     for (size_t i = 0; i < ARRAY_LEN(buffer); i++) {
         *buffer[i] = try_zero_aligned(n, sizeof(float));
         if (!*buffer[i])
@@ -198,6 +201,7 @@ static void connect_update(struct ppo *p)
     u->epochs = c->epochs;
     u->target_kl = c->target_kl;
     u->adam.max_norm = c->max_grad_norm;
+    p->collector.replicas = u->replicas;
     u->loss = (struct ppo_loss){
         .n_actions = r->n_actions,
         .n_values = r->n_values,
@@ -250,6 +254,7 @@ void ppo_free(struct ppo *p)
     float *buffer[] = {p->scaled, p->adv, p->adv_cost, p->ret[0], p->ret[1], p->prior};
     for (size_t i = 0; i < ARRAY_LEN(buffer); i++)
         mem_free(buffer[i]);
+    mem_free(p->sums);
     mem_free(p);
 }
 
@@ -271,76 +276,6 @@ bool ppo_done(const struct ppo *p)
 /* ---- advantages
  * ------------------------------------------------------------------------------- */
 
-/* One pass of a critic's credit over the lanes, by threads. */
-struct credit_pass {
-    struct gae_in in;
-    int window; /* 0: generalised advantages */
-    float *adv, *ret;
-};
-
-enum { CREDIT_PARTS = 8 };
-
-static void credit_part(size_t part, int worker, void *arg)
-{
-    const struct credit_pass *c = arg;
-    size_t lo, hi;
-    (void)worker;
-    thread_part((size_t)c->in.n_lanes, CREDIT_PARTS, part, &lo, &hi);
-    if (c->window > 0)
-        gae_window(&c->in, c->window, (int)lo, (int)hi, c->adv, c->ret);
-    else
-        gae_compute(&c->in, (int)lo, (int)hi, c->adv, c->ret);
-}
-
-static void advantages(struct ppo *p, int critic, const float *signal, float scale, float *adv)
-{
-    const struct rollout *r = p->rollout;
-    for (int i = 0; i < r->n_rows; i++)
-        p->scaled[i] = signal[i] * scale;
-    struct credit_pass c = {
-        .in =
-            {
-                .n_steps = r->n_steps,
-                .n_lanes = r->n_lanes,
-                .reward = p->scaled,
-                .value = r->value[critic],
-                .boot = r->boot[critic],
-                .last = r->last[critic],
-                .end = r->end,
-                .gamma = p->cfg.gamma,
-                .lambda = p->cfg.gae_lambda,
-            },
-        .window = p->cfg.credit == PPO_CREDIT_WINDOW ? p->cfg.window : 0,
-        .adv = adv,
-        .ret = p->ret[critic],
-    };
-    parallel_for(p->pool, CREDIT_PARTS, credit_part, &c);
-}
-
-enum { SUMS = 8 }; /* chains of additions side by side, added up in a fixed order */
-
-static double total(const double sum[SUMS])
-{
-    double all = 0;
-    for (int k = 0; k < SUMS; k++)
-        all += sum[k];
-    return all;
-}
-
-/* Of a - b; b may be NULL. */
-static void moments(const float *a, const float *b, int n, double *mean, double *deviation)
-{
-    double sum[SUMS] = {0}, sq[SUMS] = {0};
-    for (int i = 0; i < n; i++)
-        sum[i % SUMS] += (double)a[i] - (b ? (double)b[i] : 0.0);
-    *mean = total(sum) / n;
-    for (int i = 0; i < n; i++) {
-        double d = (double)a[i] - (b ? (double)b[i] : 0.0) - *mean;
-        sq[i % SUMS] += d * d;
-    }
-    *deviation = sqrt(total(sq) / n);
-}
-
 /* The cost critic learns (1 - gamma) times the discounted cost: a mean cost per step, near the
  * limit in size whatever gamma is. */
 static float cost_scale(const struct ppo_cfg *c)
@@ -348,25 +283,119 @@ static float cost_scale(const struct ppo_cfg *c)
     return c->gamma < 1.0f ? 1.0f - c->gamma : 1.0f;
 }
 
-static void make_advantages(struct ppo *p)
+/* Advantages of all lanes, by threads: part k of the lanes is the one whose rows the same thread collected and
+ * will learn from. */
+struct credit {
+    struct ppo *p;
+    float scale;       /* of rewards */
+    double mean, gain; /* of the second pass: adv = (adv - mean) * gain */
+    struct credit_sums *sums; /* [PPO_SHARDS] */
+};
+
+static void one_critic(struct ppo *p, int critic, const float *signal, float scale, float *adv, int lo, int hi)
 {
     const struct rollout *r = p->rollout;
-    float scale = p->cfg.norm_reward ? reward_norm_scale(&p->collector.reward_norm) : 1.0f;
-    double mean, deviation;
-    advantages(p, 0, r->reward, scale, p->adv);
+    for (int t = 0; t < r->n_steps; t++)
+        for (int i = t * r->n_lanes + lo; i < t * r->n_lanes + hi; i++)
+            p->scaled[i] = signal[i] * scale;
+    struct gae_in in = {
+        .n_steps = r->n_steps,
+        .n_lanes = r->n_lanes,
+        .reward = p->scaled,
+        .value = r->value[critic],
+        .boot = r->boot[critic],
+        .last = r->last[critic],
+        .end = r->end,
+        .gamma = p->cfg.gamma,
+        .lambda = p->cfg.gae_lambda,
+    };
+    if (p->cfg.credit == PPO_CREDIT_WINDOW)
+        gae_window(&in, p->cfg.window, lo, hi, adv, p->ret[critic]);
+    else
+        gae_compute(&in, lo, hi, adv, p->ret[critic]);
+}
+
+static void sum_credit(const struct ppo *p, int lo, int hi, struct credit_sums *s)
+{
+    const struct rollout *r = p->rollout;
+    *s = (struct credit_sums){0};
+    for (int t = 0; t < r->n_steps; t++)
+        for (int i = t * r->n_lanes + lo; i < t * r->n_lanes + hi; i++) {
+            double adv = (double)p->adv[i], ret = (double)p->ret[0][i], left = ret - (double)r->value[0][i];
+            s->adv += adv;
+            s->adv_sq += adv * adv;
+            s->ret += ret;
+            s->ret_sq += ret * ret;
+            s->left += left;
+            s->left_sq += left * left;
+        }
+}
+
+static void credit_part(size_t part, int worker, void *arg)
+{
+    struct credit *c = arg;
+    struct ppo *p = c->p;
+    const struct rollout *r = p->rollout;
+    size_t lo, hi;
+    (void)worker;
+    thread_part((size_t)r->n_lanes, PPO_SHARDS, part, &lo, &hi);
+    one_critic(p, 0, r->reward, c->scale, p->adv, (int)lo, (int)hi);
     if (p->cfg.constrained) {
         /* Back to units of reward and cost, so that lambda is a price that does not move with the
          * scales. */
-        double price = p->lambda / (double)cost_scale(&p->cfg);
-        advantages(p, 1, r->cost, cost_scale(&p->cfg), p->adv_cost);
-        for (int i = 0; i < r->n_rows; i++)
-            p->adv[i] =
-                (float)(((double)p->adv[i] / (double)scale - price * (double)p->adv_cost[i]) /
-                        (1.0 + p->lambda));
+        double price = p->lambda / (double)cost_scale(&p->cfg), of_reward = 1 / (double)c->scale, all = 1 / (1.0 + p->lambda);
+        one_critic(p, 1, r->cost, cost_scale(&p->cfg), p->adv_cost, (int)lo, (int)hi);
+        for (size_t t = 0; t < (size_t)r->n_steps; t++)
+            for (size_t i = t * (size_t)r->n_lanes + lo; i < t * (size_t)r->n_lanes + hi; i++)
+                p->adv[i] = (float)(((double)p->adv[i] * of_reward - price * (double)p->adv_cost[i]) * all);
     }
-    moments(p->adv, NULL, r->n_rows, &mean, &deviation);
-    for (int i = 0; i < r->n_rows; i++)
-        p->adv[i] = (float)(((double)p->adv[i] - mean) / (deviation + 1e-8));
+    sum_credit(p, (int)lo, (int)hi, &c->sums[part]);
+}
+
+static void normalise_part(size_t part, int worker, void *arg)
+{
+    struct credit *c = arg;
+    const struct rollout *r = c->p->rollout;
+    float *adv = c->p->adv;
+    size_t lo, hi;
+    (void)worker;
+    thread_part((size_t)r->n_lanes, PPO_SHARDS, part, &lo, &hi);
+    for (size_t t = 0; t < (size_t)r->n_steps; t++)
+        for (size_t i = t * (size_t)r->n_lanes + lo; i < t * (size_t)r->n_lanes + hi; i++)
+            adv[i] = (float)(((double)adv[i] - c->mean) * c->gain);
+}
+
+/* Variance of n values from their sums: exact enough in double for float values. */
+static double variance(double sum, double sq, double n)
+{
+    return fmax(0, sq / n - sum / n * (sum / n));
+}
+
+static void make_advantages(struct ppo *p)
+{
+    const struct rollout *r = p->rollout;
+    double n = r->n_rows;
+    struct credit c = {
+        .p = p,
+        .scale = p->cfg.norm_reward ? reward_norm_scale(&p->collector.reward_norm) : 1.0f,
+        .sums = p->sums,
+    };
+    struct credit_sums all = {0};
+    parallel_for(p->pool, PPO_SHARDS, credit_part, &c);
+    for (int i = 0; i < PPO_SHARDS; i++) {
+        const struct credit_sums *s = &c.sums[i];
+        all.adv += s->adv;
+        all.adv_sq += s->adv_sq;
+        all.ret += s->ret;
+        all.ret_sq += s->ret_sq;
+        all.left += s->left;
+        all.left_sq += s->left_sq;
+    }
+    c.mean = all.adv / n;
+    c.gain = 1 / (sqrt(variance(all.adv, all.adv_sq, n)) + 1e-8);
+    parallel_for(p->pool, PPO_SHARDS, normalise_part, &c);
+    double var = variance(all.ret, all.ret_sq, n);
+    p->explained_variance = var > 0 ? 1 - variance(all.left, all.left_sq, n) / var : 0;
 }
 
 static double clamp(double x, double low, double high)
@@ -387,15 +416,6 @@ static void step_lambda(struct ppo *p)
                         (double)c->dual_max);
     p->lambda = clamp(p->integral * exp((double)c->dual_gain * excess), (double)c->dual_min,
                       (double)c->dual_max);
-}
-
-static double explained_variance(const struct ppo *p)
-{
-    const struct rollout *r = p->rollout;
-    double mean, all, left;
-    moments(p->ret[0], NULL, r->n_rows, &mean, &all);
-    moments(p->ret[0], r->value[0], r->n_rows, &mean, &left);
-    return all > 0 ? 1 - left * left / (all * all) : 0;
 }
 
 /* ---- training
@@ -426,7 +446,7 @@ static void fill_stats(const struct ppo *p, const struct ppo_update_stats *u, st
     s->kl = u->kl;
     s->clip_frac = u->clip_frac;
     s->grad_norm = u->grad_norm;
-    s->explained_variance = explained_variance(p);
+    s->explained_variance = p->explained_variance;
     s->lambda = p->cfg.constrained ? p->lambda : 0;
     s->lr = (double)p->update.lr;
     s->epochs_done = u->epochs_done;

@@ -2,10 +2,16 @@
 #ifndef RL_PPO_PRIV_H
 #define RL_PPO_PRIV_H
 
+#include "base/mem.h"
 #include "base/thread.h"
 #include "rl/ppo.h"
 #include "rl/ppo_update.h"
 #include "rl/rollout.h"
+
+/* Sums over the rows of one part of the lanes; left: of the returns that the critic did not foresee. */
+struct credit_sums {
+    _Alignas(MEM_ALIGN) double adv, adv_sq, ret, ret_sq, left, left_sq;
+};
 
 struct ppo {
     struct ppo_cfg cfg;
@@ -21,6 +27,8 @@ struct ppo {
     float *adv, *adv_cost;          /* [n_rows] */
     float *ret[ROLLOUT_VALUES_MAX]; /* [n_rows] */
     float *prior;                   /* [n_actions] logits the policy started from */
+    struct credit_sums *sums;       /* [PPO_SHARDS] scratch of the advantages */
+    double explained_variance;      /* of the newest returns by the critic */
 
     /* Progress; checkpointed. */
     int64_t iteration, steps, episodes;

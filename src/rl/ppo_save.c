@@ -263,6 +263,7 @@ enum err_code ppo_load(struct ppo *p, const char *path, const struct st_meta *ex
         rc = ckpt_load_norm(f, &p->norm, e);
     if (rc == ERR_OK)
         rc = load_training(p, f, e);
+    replicas_changed(p->update.replicas);
     if (rc)
         (void)err_wrap(e, "%s", path);
     st_free(f);

@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 
-enum { REDUCE_PARTS = 4 };
+enum { JOINS = PPO_SHARDS / PPO_JOINED };
 
 enum err_code ppo_update_init(struct ppo_update *u, struct nn_net *net, struct thread_pool *pool,
                               const struct rollout *r, int seq_steps, struct err *e)
@@ -13,8 +13,9 @@ enum err_code ppo_update_init(struct ppo_update *u, struct nn_net *net, struct t
     *u = (struct ppo_update){
         .net = net, .pool = pool, .rollout = r, .seq_steps = seq_steps, .adam = nn_adam_default()};
     u->n_order = r->n_rows / seq_steps;
-    u->orders = try_zero((size_t)u->n_order * PPO_AHEAD, sizeof *u->orders);
-    if (!u->orders)
+    u->order = try_zero_aligned((size_t)u->n_order, sizeof *u->order);
+    u->part = try_zero_aligned(PPO_SHARDS, sizeof *u->part);
+    if (!u->order || !u->part)
         return err_set(e, ERR_NOMEM, "order of %d rows", u->n_order);
     for (int i = 0; i < PPO_SHARDS; i++)
         if (nn_ws_new_sums(net, &u->sums[i], e))
@@ -24,7 +25,7 @@ enum err_code ppo_update_init(struct ppo_update *u, struct nn_net *net, struct t
     for (int i = 0; i < u->n_scratch; i++)
         if (nn_ws_new(net, &u->scratch[i], e))
             return ERR_NOMEM;
-    return ERR_OK;
+    return replicas_new(net, &u->adam, u->n_scratch, JOINS, &u->replicas, e);
 }
 
 void ppo_update_fini(struct ppo_update *u)
@@ -33,38 +34,45 @@ void ppo_update_fini(struct ppo_update *u)
         nn_ws_free(u->sums[i]);
     for (int i = 0; i < u->n_scratch; i++)
         nn_ws_free(u->scratch[i]);
+    replicas_free(u->replicas);
     mem_free(u->scratch);
-    mem_free(u->orders);
+    mem_free(u->order);
+    mem_free(u->part);
     *u = (struct ppo_update){0};
 }
 
-static void shuffle(size_t ahead, int worker, void *arg)
+/* Sequences of a minibatch. */
+static int batch_size(const struct ppo_update *u)
+{
+    int per = (u->minibatch + u->seq_steps - 1) / u->seq_steps;
+    return per <= 0 || per > u->n_order ? u->n_order : per;
+}
+
+/* Groups only where every part of a minibatch gets a fair number of rows from its own. */
+static int group_count(const struct ppo_update *u)
+{
+    bool fair = u->rollout->n_lanes % PPO_SHARDS == 0 && batch_size(u) >= 8 * PPO_SHARDS;
+    return fair ? PPO_SHARDS : 1;
+}
+
+static void shuffle(size_t group, int worker, void *arg)
 {
     struct ppo_update *u = arg;
     const struct rollout *r = u->rollout;
-    int32_t *order = u->orders + ahead * (size_t)u->n_order;
-    struct rng rng = rng_from_key(rng_at(u->shuffle_key, (uint64_t)u->first_epoch + ahead, 0));
+    int lanes = r->n_lanes / u->n_groups, n = u->n_order / u->n_groups;
+    int32_t *order = u->order + group * (size_t)n;
+    struct rng rng = rng_from_key(rng_at(u->shuffle_key, (uint64_t)u->epoch, group));
     (void)worker;
-    for (int i = 0; i < u->n_order; i++) {
-        int block = i / r->n_lanes, lane = i % r->n_lanes;
+    for (int i = 0; i < n; i++) {
+        int block = i / lanes, lane = (int)group * lanes + i % lanes;
         order[i] = block * u->seq_steps * r->n_lanes + lane;
     }
-    for (int i = u->n_order - 1; i > 0; i--) {
+    for (int i = n - 1; i > 0; i--) {
         int j = (int)rng_below(&rng, (uint32_t)i + 1);
         int32_t t = order[i];
         order[i] = order[j];
         order[j] = t;
     }
-}
-
-static void order_of_epoch(struct ppo_update *u, int epoch)
-{
-    int ahead = epoch % PPO_AHEAD, left = u->epochs - epoch;
-    if (ahead == 0) {
-        u->first_epoch = epoch;
-        parallel_for(u->pool, (size_t)(left < PPO_AHEAD ? left : PPO_AHEAD), shuffle, u);
-    }
-    u->order = u->orders + (size_t)ahead * (size_t)u->n_order;
 }
 
 static void clear_sums(struct ppo_loss *l)
@@ -74,52 +82,56 @@ static void clear_sums(struct ppo_loss *l)
         l->value_loss[k] = 0;
 }
 
+/* The sequences of a part: of its own group, or its share of the only one. */
+static const int32_t *part_rows(const struct ppo_update *u, size_t part, int *n)
+{
+    size_t lo, hi;
+    if (u->n_groups == PPO_SHARDS) {
+        *n = u->end - u->begin;
+        return u->order + part * (size_t)(u->n_order / PPO_SHARDS) + u->begin;
+    }
+    thread_part((size_t)(u->end - u->begin), PPO_SHARDS, part, &lo, &hi);
+    *n = (int)(hi - lo);
+    return u->order + u->begin + lo;
+}
+
 static void grad_part(size_t shard, int worker, void *arg)
 {
     struct ppo_update *u = arg;
-    size_t lo, hi;
-    thread_part((size_t)u->count, PPO_SHARDS, shard, &lo, &hi);
     struct nn_batch batch = {
         .obs = u->rollout->obs,
         .obs_stride = (size_t)u->rollout->obs_dim,
-        .first = u->order + u->begin + lo,
-        .n = (int)(hi - lo),
         .n_steps = u->seq_steps,
         .step_rows = u->rollout->n_lanes,
         .state0 = u->rollout->state0,
         .reset = u->rollout->reset,
     };
+    const struct nn_net *net = replicas_net(u->replicas, worker);
+    batch.first = part_rows(u, shard, &batch.n);
     nn_ws_zero(u->sums[shard]);
-    nn_net_grad_into(u->net, u->scratch[worker], u->sums[shard], &batch, ppo_loss, &u->part[shard]);
+    nn_net_grad_into(net, u->scratch[worker], u->sums[shard], &batch, ppo_loss, &u->part[shard].loss);
+    size_t join = shard / PPO_JOINED;
+    if (atomic_fetch_sub_explicit(&u->missing[join], 1, memory_order_acq_rel) == 1)
+        nn_ws_sum(replicas_sums(u->replicas)[join], u->sums + join * PPO_JOINED, PPO_JOINED);
 }
 
-static void reduce_part(size_t part, int worker, void *arg)
+static void step_minibatch(struct ppo_update *u)
 {
-    struct ppo_update *u = arg;
-    (void)worker;
-    nn_net_reduce_part(u->net, u->sums, PPO_SHARDS, part, REDUCE_PARTS);
-}
-
-static enum err_code step_minibatch(struct ppo_update *u, float *norm, struct err *e)
-{
-    float weight = 1.0f / (float)(u->count * u->seq_steps);
+    int n = (u->end - u->begin) * u->n_groups;
     for (int i = 0; i < PPO_SHARDS; i++)
-        u->part[i].weight = weight;
+        u->part[i].loss.weight = 1.0f / (float)(n * u->seq_steps);
+    for (int i = 0; i < JOINS; i++)
+        atomic_store_explicit(&u->missing[i], PPO_JOINED, memory_order_relaxed);
     parallel_for(u->pool, PPO_SHARDS, grad_part, u);
-    parallel_for(u->pool, REDUCE_PARTS, reduce_part, u);
-    nn_net_reduce_end(u->net);
-    enum err_code rc = nn_adam_step(&u->adam, nn_net_params(u->net), u->lr, norm, e);
-    if (rc == ERR_OK)
-        nn_net_pack(u->net);
-    return rc;
+    replicas_push(u->replicas, u->lr);
 }
 
 static void sum_parts(const struct ppo_update *u, struct ppo_update_stats *out)
 {
     double n = (double)u->n_order * u->seq_steps;
-    *out = (struct ppo_update_stats){.epochs_done = out->epochs_done, .grad_norm = out->grad_norm};
+    *out = (struct ppo_update_stats){.epochs_done = out->epochs_done};
     for (int i = 0; i < PPO_SHARDS; i++) {
-        const struct ppo_loss *p = &u->part[i];
+        const struct ppo_loss *p = &u->part[i].loss;
         out->policy_loss += p->policy_loss / n;
         out->entropy += p->entropy / n;
         out->kl += p->kl / n;
@@ -129,44 +141,35 @@ static void sum_parts(const struct ppo_update *u, struct ppo_update_stats *out)
     }
 }
 
-static enum err_code run_epoch(struct ppo_update *u, int epoch, struct ppo_update_stats *out,
-                               struct err *e)
+static void run_epoch(struct ppo_update *u, struct ppo_update_stats *out)
 {
-    int per = (u->minibatch + u->seq_steps - 1) / u->seq_steps;
-    double norm_sum = 0;
-    int n_steps = 0;
-    if (per <= 0 || per > u->n_order)
-        per = u->n_order;
-    order_of_epoch(u, epoch);
+    int n = u->n_order / u->n_groups, per = batch_size(u) / u->n_groups;
+    parallel_for(u->pool, (size_t)u->n_groups, shuffle, u);
     for (int i = 0; i < PPO_SHARDS; i++) {
-        u->part[i] = u->loss;
-        clear_sums(&u->part[i]);
+        u->part[i].loss = u->loss;
+        clear_sums(&u->part[i].loss);
     }
-    for (u->begin = 0; u->begin < u->n_order; u->begin += u->count) {
-        int left = u->n_order - u->begin;
-        float norm;
-        u->count = left < per + per / 2 ? left : per; /* a small rest joins the last minibatch */
-        if (step_minibatch(u, &norm, e))
-            return ERR_NUMERIC;
-        norm_sum += (double)norm;
-        n_steps++;
+    for (u->begin = 0; u->begin < n; u->begin = u->end) {
+        int left = n - u->begin;
+        u->end = left < per + per / 2 ? n : u->begin + per; /* a small rest joins the last minibatch */
+        step_minibatch(u);
     }
-    out->epochs_done = epoch + 1;
-    out->grad_norm = norm_sum / n_steps;
+    out->epochs_done = u->epoch + 1;
     sum_parts(u, out);
-    return ERR_OK;
 }
 
 enum err_code ppo_update_run(struct ppo_update *u, struct ppo_update_stats *out, struct err *e)
 {
+    float norm = 0;
+    enum err_code rc = ERR_OK;
     *out = (struct ppo_update_stats){0};
-    nn_net_pack(u->net);
-    for (int epoch = 0; epoch < u->epochs; epoch++) {
-        enum err_code rc = run_epoch(u, epoch, out, e);
-        if (rc)
-            return rc;
+    u->n_groups = group_count(u);
+    for (u->epoch = 0; u->epoch < u->epochs && !rc; u->epoch++) {
+        run_epoch(u, out);
         if (u->target_kl > 0 && out->kl > 1.5 * (double)u->target_kl)
             break;
     }
-    return ERR_OK;
+    rc = replicas_sync(u->replicas, &norm, e);
+    out->grad_norm = (double)norm;
+    return rc;
 }

@@ -9,14 +9,19 @@
 
 enum { SHARD_LANES = 32, TWO_SHARDS_FROM = 16 };
 
-/* Scratch of one shard of lanes. */
+/* Scratch of one shard of lanes.  Its sums move every step: no two shards on one cache line. */
 struct shard {
-    int begin, end; /* lanes */
+    _Alignas(MEM_ALIGN) int begin, end; /* lanes */
     struct nn_ws *ws;
     struct nn_norm_acc *acc;
     float *scaled; /* [lanes][obs_dim], normalised final observations */
     float *state;  /* [lanes][state_dim], copy for a look at a final observation */
     float *logits, *values;
+    /* What the environment writes lane by lane, all lanes wide but only its own in use.  In the collector's and the
+     * rollout's arrays several shards share a cache line, and the hardware prefetches past the last lane of a
+     * shard: either takes lines away from the thread at work on the next. */
+    float *obs;                     /* [n_lanes][obs_dim], raw */
+    uint8_t *mask, *reset, *end_of; /* [n_lanes][n_actions], [n_lanes], [n_lanes] enum rl_end */
     /* What the shard adds to the rollout's figures. */
     double reward_sum, cost_sum, return_sum, length_sum, disc_sum, disc_sq;
     int64_t n_episodes;
@@ -31,20 +36,20 @@ static bool rollout_alloc(struct rollout *r)
 {
     size_t n = (size_t)r->n_rows;
     r->obs = try_zero_aligned(n * (size_t)r->obs_dim, sizeof(float));
-    r->mask = try_zero(n * (size_t)r->n_actions, 1);
-    r->action = try_zero(n, sizeof *r->action);
-    r->logp = try_zero(n, sizeof(float));
-    r->reward = try_zero(n, sizeof(float));
-    r->cost = try_zero(n, sizeof(float));
-    r->end = try_zero(n, 1);
-    r->reset = try_zero(n, 1);
+    r->mask = try_zero_aligned(n * (size_t)r->n_actions, 1);
+    r->action = try_zero_aligned(n, sizeof *r->action);
+    r->logp = try_zero_aligned(n, sizeof(float));
+    r->reward = try_zero_aligned(n, sizeof(float));
+    r->cost = try_zero_aligned(n, sizeof(float));
+    r->end = try_zero_aligned(n, 1);
+    r->reset = try_zero_aligned(n, 1);
     r->state0 = try_zero_aligned(n * (size_t)r->state_dim, sizeof(float));
     bool ok = r->obs && r->mask && r->action && r->logp && r->reward && r->cost && r->end &&
               r->reset && r->state0;
     for (int k = 0; k < r->n_values; k++) {
-        r->value[k] = try_zero(n, sizeof(float));
-        r->boot[k] = try_zero(n, sizeof(float));
-        r->last[k] = try_zero((size_t)r->n_lanes, sizeof(float));
+        r->value[k] = try_zero_aligned(n, sizeof(float));
+        r->boot[k] = try_zero_aligned(n, sizeof(float));
+        r->last[k] = try_zero_aligned((size_t)r->n_lanes, sizeof(float));
         ok = ok && r->value[k] && r->boot[k] && r->last[k];
     }
     return ok;
@@ -122,6 +127,13 @@ static enum err_code shard_init(struct collector *c, int i, const struct nn_net 
     s->state = mem_zero(lanes * (size_t)c->state_dim, sizeof(float));
     s->logits = mem_zero(lanes * (size_t)c->venv->n_actions, sizeof(float));
     s->values = mem_zero(lanes * ROLLOUT_VALUES_MAX, sizeof(float));
+    size_t all = (size_t)c->venv->n_lanes;
+    s->obs = try_zero_aligned(all * (size_t)c->venv->obs_dim, sizeof(float));
+    s->mask = try_zero_aligned(all * (size_t)c->venv->n_actions, 1);
+    s->reset = try_zero_aligned(all, 1);
+    s->end_of = try_zero_aligned(all, 1);
+    if (!s->obs || !s->mask || !s->reset || !s->end_of)
+        return err_set(e, ERR_NOMEM, "%zu lanes", all);
     if (c->norm)
         s->acc = nn_norm_acc_new(c->norm);
     return nn_ws_new(net, &s->ws, e);
@@ -141,15 +153,18 @@ enum err_code collector_init(struct collector *c, const struct rl_venv *venv,
         .n_shards = shard_count(venv->n_lanes),
         .state_dim = nn_net_state_dim(net),
     };
-    c->obs = mem_zero(obs, sizeof(float));
-    c->final_obs = mem_zero(obs, sizeof(float));
-    c->mask = mem_zero(lanes * (size_t)venv->n_actions, 1);
-    c->reset = mem_zero(lanes, 1);
-    c->state = mem_zero(lanes * (size_t)c->state_dim, sizeof(float));
-    c->discounted = mem_zero(lanes, sizeof(double));
-    c->episode_return = mem_zero(lanes, sizeof(double));
-    c->episode_length = mem_zero(lanes, sizeof(double));
-    c->shard = mem_zero((size_t)c->n_shards, sizeof *c->shard);
+    c->obs = try_zero_aligned(obs, sizeof(float));
+    c->final_obs = try_zero_aligned(obs, sizeof(float));
+    c->mask = try_zero_aligned(lanes * (size_t)venv->n_actions, 1);
+    c->reset = try_zero_aligned(lanes, 1);
+    c->state = try_zero_aligned(lanes * (size_t)c->state_dim, sizeof(float));
+    c->discounted = try_zero_aligned(lanes, sizeof(double));
+    c->episode_return = try_zero_aligned(lanes, sizeof(double));
+    c->episode_length = try_zero_aligned(lanes, sizeof(double));
+    c->shard = try_zero_aligned((size_t)c->n_shards, sizeof *c->shard);
+    if (!c->obs || !c->final_obs || !c->mask || !c->reset || !c->state || !c->discounted ||
+        !c->episode_return || !c->episode_length || !c->shard)
+        return err_set(e, ERR_NOMEM, "%zu lanes", lanes);
     for (int i = 0; i < c->n_shards; i++)
         if (shard_init(c, i, net, e))
             return ERR_NOMEM;
@@ -162,7 +177,8 @@ void collector_fini(struct collector *c)
         struct shard *s = &c->shard[i];
         nn_ws_free(s->ws);
         nn_norm_acc_free(s->acc);
-        void *buffer[] = {s->scaled, s->state, s->logits, s->values};
+        void *buffer[] = {s->scaled, s->state, s->logits, s->values,
+                          s->obs,    s->mask,  s->reset,  s->end_of};
         for (size_t k = 0; k < ARRAY_LEN(buffer); k++)
             mem_free(buffer[k]);
     }
@@ -196,7 +212,7 @@ static void choose_actions(const struct pass *p, struct shard *s, int step)
     int n_actions = r->n_actions;
     for (int lane = s->begin; lane < s->end; lane++) {
         size_t row = (size_t)step * (size_t)r->n_lanes + (size_t)lane;
-        const uint8_t *mask = r->mask + row * (size_t)n_actions;
+        const uint8_t *mask = s->mask + (size_t)lane * (size_t)n_actions;
         if (!memchr(mask, 1, (size_t)n_actions)) {
             s->bad_lane = lane;
             s->bad_field = "mask";
@@ -228,11 +244,11 @@ static void act(const struct pass *p, struct shard *s, int step)
     size_t lanes = (size_t)(s->end - s->begin), begin = (size_t)s->begin, dim = (size_t)r->obs_dim;
     size_t row = (size_t)step * (size_t)r->n_lanes + begin, state = (size_t)c->state_dim;
     size_t actions = (size_t)r->n_actions;
-    normalise(c, c->obs + begin * dim, (int)lanes, r->obs + row * dim);
-    memcpy(r->mask + row * actions, c->mask + begin * actions, lanes * actions);
-    memcpy(r->reset + row, c->reset + begin, lanes);
+    normalise(c, s->obs + begin * dim, (int)lanes, r->obs + row * dim);
+    memcpy(r->mask + row * actions, s->mask + begin * actions, lanes * actions);
+    memcpy(r->reset + row, s->reset + begin, lanes);
     for (size_t i = 0; i < lanes && state > 0; i++)
-        if (c->reset[begin + i])
+        if (s->reset[begin + i])
             memset(c->state + (begin + i) * state, 0, state * sizeof(float));
     if (state > 0 && step % c->seq_steps == 0)
         memcpy(r->state0 + row * state, c->state + begin * state, lanes * state * sizeof(float));
@@ -252,7 +268,7 @@ static void bootstrap(const struct pass *p, struct shard *s, int step)
     for (int lane = s->begin; lane < s->end; lane++) {
         size_t row = (size_t)step * (size_t)r->n_lanes + (size_t)lane;
         float value[ROLLOUT_VALUES_MAX];
-        if (r->end[row] != RL_TRUNCATED || r->n_values == 0)
+        if (s->end_of[lane] != RL_TRUNCATED || r->n_values == 0)
             continue;
         normalise(c, c->final_obs + (size_t)lane * dim, 1, s->scaled);
         memcpy(s->state, c->state + (size_t)lane * state, state * sizeof(float));
@@ -280,8 +296,8 @@ static void account(const struct pass *p, struct shard *s, int step)
         s->disc_sq += c->discounted[lane] * c->discounted[lane];
         c->episode_return[lane] += reward;
         c->episode_length[lane] += 1;
-        c->reset[lane] = r->end[row] != RL_RUNNING;
-        if (c->reset[lane]) {
+        s->reset[lane] = s->end_of[lane] != RL_RUNNING;
+        if (s->reset[lane]) {
             s->return_sum += c->episode_return[lane];
             s->length_sum += c->episode_length[lane];
             s->n_episodes++;
@@ -305,20 +321,21 @@ static void step_env(const struct pass *p, struct shard *s, int step)
     size_t first = (size_t)step * (size_t)r->n_lanes, dim = (size_t)r->obs_dim;
     c->venv->step(c->venv->env, s->begin, s->end, r->action + first,
                   &(struct rl_step_out){
-                      .obs = c->obs,
-                      .mask = c->mask,
+                      .obs = s->obs,
+                      .mask = s->mask,
                       .reward = r->reward + first,
                       .cost = r->cost + first,
-                      .end = r->end + first,
+                      .end = s->end_of,
                       .final_obs = c->final_obs,
                   });
     for (int lane = s->begin; lane < s->end; lane++)
-        if (!finite_rows(c->obs + (size_t)lane * dim, dim) ||
-            (r->end[first + (size_t)lane] != RL_RUNNING &&
+        if (!finite_rows(s->obs + (size_t)lane * dim, dim) ||
+            (s->end_of[lane] != RL_RUNNING &&
              !finite_rows(c->final_obs + (size_t)lane * dim, dim))) {
             s->bad_lane = lane;
             s->bad_field = "observation";
         }
+    memcpy(r->end + first + s->begin, s->end_of + s->begin, (size_t)(s->end - s->begin));
 }
 
 static void finish_shard(const struct pass *p, struct shard *s)
@@ -329,10 +346,10 @@ static void finish_shard(const struct pass *p, struct shard *s)
            lanes = (size_t)(s->end - s->begin);
     if (r->n_values == 0)
         return;
-    normalise(c, c->obs + (size_t)s->begin * dim, (int)lanes, s->scaled);
+    normalise(c, s->obs + (size_t)s->begin * dim, (int)lanes, s->scaled);
     memcpy(s->state, c->state + (size_t)s->begin * state, lanes * state * sizeof(float));
     for (size_t i = 0; i < lanes && state > 0; i++)
-        if (c->reset[(size_t)s->begin + i])
+        if (s->reset[(size_t)s->begin + i])
             memset(s->state + i * state, 0, state * sizeof(float));
     nn_net_forward(p->net, s->ws, s->scaled, dim, (int)lanes, state ? s->state : NULL, NULL,
                    s->values);
@@ -341,21 +358,27 @@ static void finish_shard(const struct pass *p, struct shard *s)
 
 static void run_shard(size_t i, int worker, void *arg)
 {
-    const struct pass *p = arg;
-    struct collector *c = p->c;
+    const struct pass *all = arg;
+    struct collector *c = all->c;
+    struct pass own = *all, *p = &own;
     struct shard *s = &c->shard[i];
     size_t dim = (size_t)p->r->obs_dim;
-    (void)worker;
+    if (c->replicas)
+        own.net = replicas_net(c->replicas, worker);
     s->reward_sum = s->cost_sum = s->return_sum = s->length_sum = s->disc_sum = s->disc_sq = 0;
     s->n_episodes = 0;
     s->bad_lane = -1;
+    size_t begin = (size_t)s->begin, lanes = (size_t)(s->end - s->begin), actions = (size_t)p->r->n_actions;
+    memcpy(s->obs + begin * dim, c->obs + begin * dim, lanes * dim * sizeof(float));
+    memcpy(s->mask + begin * actions, c->mask + begin * actions, lanes * actions);
+    memcpy(s->reset + begin, c->reset + begin, lanes);
     if (!c->started) {
-        c->venv->reset(c->venv->env, s->begin, s->end, c->obs, c->mask);
-        memset(c->reset + s->begin, 1, (size_t)(s->end - s->begin));
+        c->venv->reset(c->venv->env, s->begin, s->end, s->obs, s->mask);
+        memset(s->reset + begin, 1, lanes);
     }
     for (int step = 0; step < p->r->n_steps && s->bad_lane < 0; step++) {
         if (s->acc)
-            nn_norm_acc_add(s->acc, c->norm, c->obs + (size_t)s->begin * dim, dim,
+            nn_norm_acc_add(s->acc, c->norm, s->obs + (size_t)s->begin * dim, dim,
                             s->end - s->begin);
         act(p, s, step);
         if (s->bad_lane >= 0)
@@ -366,6 +389,9 @@ static void run_shard(size_t i, int worker, void *arg)
     }
     if (s->bad_lane < 0)
         finish_shard(p, s);
+    memcpy(c->obs + begin * dim, s->obs + begin * dim, lanes * dim * sizeof(float));
+    memcpy(c->mask + begin * actions, s->mask + begin * actions, lanes * actions);
+    memcpy(c->reset + begin, s->reset + begin, lanes);
 }
 
 static void sum_figures(struct collector *c, struct rollout *r)

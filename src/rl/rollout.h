@@ -16,6 +16,7 @@
 #include "base/thread.h"
 #include "nn/net.h"
 #include "nn/norm.h"
+#include "rl/replica.h"
 #include "rl/venv.h"
 
 enum { ROLLOUT_SHARDS_MAX = 8, ROLLOUT_VALUES_MAX = 2 };
@@ -67,6 +68,7 @@ struct collector {
     double *discounted, *episode_return, *episode_length; /* [n_lanes] */
     struct reward_norm reward_norm;
     struct shard *shard; /* [n_shards] scratch */
+    struct replicas *replicas; /* borrowed; each thread acts by its own copy of the network; NULL: all by net */
 };
 
 /* net gives the sizes only.  Errors: ERR_NOMEM.  Release with collector_fini. */

@@ -4,7 +4,11 @@
  * over 60 KB, for the simulator and the decision reserve room for 4096 units and for every policy's
  * memory; a few dozen lanes would then miss the caches and the TLB at each step.  So each part has
  * an array of its own: `lane` and `sim` are packed, `state` is as large as decide/ needs it.  The
- * configuration is one for all lanes, unless an outlook gives each its own network workspace. */
+ * configuration is one for all lanes, unless an outlook gives each its own network workspace.
+ *
+ * Every 16 lanes are followed by a gap as wide.  A thread that walks along its lanes has the hardware fetch some 14
+ * lanes ahead; past its last one they would be those that another core is changing, and between cores without a
+ * common cache that made the other thread's steps three times as long. */
 #include "train/env.h"
 
 #include <math.h>
@@ -17,7 +21,7 @@
 #include "nn/net.h"
 #include "train/run.h"
 
-enum { WARM_STEPS = 240, BLOB_VERSION = 3 };
+enum { WARM_STEPS = 240, BLOB_VERSION = 3, APART = 16 };
 
 /* What a checkpoint of a lane holds, apart from the simulator's and the decision's own state. */
 struct lane_core {
@@ -48,11 +52,26 @@ struct capacity_env {
     int n_chances;
     struct capacity_env_opts o;
     struct capacity_config cfg;
-    struct lane *lane;            /* [n_lanes] */
-    struct capacity_state *state; /* [n_lanes] */
-    unsigned char *sim;           /* [n_lanes] of capsim_bytes() */
+    struct lane *lane;            /* [places(n_lanes)] by place() */
+    struct capacity_state *state; /* likewise */
+    unsigned char *sim;           /* likewise, of capsim_bytes() */
     struct lane_outlook *outlook; /* [n_lanes], NULL without an outlook */
 };
+
+static size_t place(int lane)
+{
+    return (size_t)(lane + lane / APART * APART);
+}
+
+static size_t places(int n_lanes)
+{
+    return place(n_lanes - 1) + 1;
+}
+
+static struct lane *lane_at(const struct capacity_env *env, int i)
+{
+    return &env->lane[place(i)];
+}
 
 struct capacity_env_opts capacity_env_opts_default(const struct world *w)
 {
@@ -117,8 +136,8 @@ static void venv_reset(void *arg, int lane_begin, int lane_end, float *obs, uint
 {
     struct capacity_env *env = arg;
     for (int i = lane_begin; i < lane_end; i++) {
-        start_episode(env, &env->lane[i]);
-        show(env, &env->lane[i], obs + (size_t)i * CAPACITY_OBS,
+        start_episode(env, lane_at(env, i));
+        show(env, lane_at(env, i), obs + (size_t)i * CAPACITY_OBS,
              mask + (size_t)i * CAPACITY_ACTIONS);
     }
 }
@@ -147,7 +166,7 @@ static void score(const struct capacity_env *env, struct lane *l, const struct c
 /* Lanes stand far apart in the trace, so its lines are the ones that miss. */
 static void prefetch_trace(const struct capacity_env *env, int i)
 {
-    int32_t step = env->lane[i].sim->step;
+    int32_t step = lane_at(env, i)->sim->step;
     __builtin_prefetch(&env->w->trace.demand[step]);
     __builtin_prefetch(&env->w->trace.peak_ahead[step + 1]);
 }
@@ -157,7 +176,7 @@ static void venv_step(void *arg, int lane_begin, int lane_end, const int32_t *ac
 {
     struct capacity_env *env = arg;
     for (int i = lane_begin; i < lane_end; i++) {
-        struct lane *l = &env->lane[i];
+        struct lane *l = lane_at(env, i);
         float *obs = out->obs + (size_t)i * CAPACITY_OBS;
         uint8_t *mask = out->mask + (size_t)i * CAPACITY_ACTIONS;
         struct capsim_out what;
@@ -202,8 +221,8 @@ static size_t venv_save(const void *arg, void *buf, size_t cap)
     if (!buf || cap < need)
         return need;
     unsigned char *p = (unsigned char *)buf + sizeof h;
-    for (size_t i = 0; i < n_lanes; i++, p += lane_bytes(env)) {
-        const struct lane *l = &env->lane[i];
+    for (int i = 0; i < env->o.n_lanes; i++, p += lane_bytes(env)) {
+        const struct lane *l = lane_at(env, i);
         const size_t view = offsetof(struct lane_core, view);
         memcpy(p, &l->core, sizeof l->core);
         memset(p + view + offsetof(struct capacity_view, forecast), 0, sizeof(struct forecast));
@@ -297,7 +316,7 @@ static bool sim_sane(const struct capacity_env *env, const struct chance *chance
 static enum err_code load_lane(struct capacity_env *env, int i, const unsigned char *p,
                                struct capsim *fresh, struct err *e)
 {
-    struct lane *l = &env->lane[i];
+    struct lane *l = lane_at(env, i);
     size_t n_sim = capsim_bytes(&env->w->sim);
     memcpy(&l->core, p, sizeof l->core);
     memcpy(l->sim, p + sizeof l->core, n_sim);
@@ -335,12 +354,12 @@ static enum err_code venv_load(void *arg, const void *buf, size_t n, struct err 
 
 static enum err_code lane_init(struct capacity_env *env, int i, struct err *e)
 {
-    struct lane *l = &env->lane[i];
+    struct lane *l = lane_at(env, i);
     char name[32];
     (void)snprintf(name, sizeof name, "lane %d", i);
     l->core.rng = rng_stream(env->o.seed, name);
-    l->state = &env->state[i];
-    l->sim = (struct capsim *)(env->sim + (size_t)i * capsim_bytes(&env->w->sim));
+    l->state = &env->state[place(i)];
+    l->sim = (struct capsim *)(env->sim + place(i) * capsim_bytes(&env->w->sim));
     l->cfg = &env->cfg;
     if (!env->outlook)
         return ERR_OK;
@@ -354,13 +373,13 @@ static enum err_code lane_init(struct capacity_env *env, int i, struct err *e)
 
 static enum err_code lanes_new(struct capacity_env *env, struct err *e)
 {
-    size_t n = (size_t)env->o.n_lanes;
+    size_t n_lanes = (size_t)env->o.n_lanes, n = places(env->o.n_lanes);
     env->lane = try_zero_aligned(n, sizeof *env->lane);
     env->state = try_zero_aligned(n, sizeof *env->state);
     env->sim = try_zero_aligned(n, capsim_bytes(&env->w->sim));
-    env->outlook = env->cfg.outlook ? try_zero_aligned(n, sizeof *env->outlook) : NULL;
+    env->outlook = env->cfg.outlook ? try_zero_aligned(n_lanes, sizeof *env->outlook) : NULL;
     if (!env->lane || !env->state || !env->sim || (env->cfg.outlook && !env->outlook))
-        return err_set(e, ERR_NOMEM, "%zu lanes", n);
+        return err_set(e, ERR_NOMEM, "%zu lanes", n_lanes);
     for (int i = 0; i < env->o.n_lanes; i++) {
         enum err_code rc = lane_init(env, i, e);
         if (rc)
@@ -427,7 +446,7 @@ struct reward_terms capacity_env_terms(const struct capacity_env *env)
 {
     struct reward_terms t = {0};
     for (int i = 0; i < env->o.n_lanes; i++) {
-        const struct reward_terms *l = &env->lane[i].core.terms;
+        const struct reward_terms *l = &lane_at(env, i)->core.terms;
         t.latency += l->latency;
         t.cost += l->cost;
         t.hold += l->hold;

@@ -200,9 +200,9 @@ static void constant_slope(void *ctx, const struct nn_tile *tile)
     }
 }
 
-TEST(gradients_reduced_in_parts_have_the_bits_of_one_sweep)
+TEST(sums_of_workspaces_are_those_of_the_gradient)
 {
-    enum { N_ROWS = 40, WIDTH = 21, SUMS = 3, PARTS = 5 };
+    enum { N_ROWS = 40, WIDTH = 21, SUMS = 3 };
     struct err e;
     struct rng rng = rng_stream(5, "reduce");
     struct nn_net_cfg cfg = nn_net_cfg_default(NN_SEPARATE, WIDTH, 3, 1);
@@ -222,9 +222,11 @@ TEST(gradients_reduced_in_parts_have_the_bits_of_one_sweep)
     nn_net_reduce(net, ws, SUMS);
     memcpy(whole, p->grad, p->total * sizeof *whole);
     memset(p->grad, 0, p->total * sizeof *whole);
-    for (size_t part = PARTS; part-- > 0;)
-        nn_net_reduce_part(net, ws, SUMS, part, PARTS);
-    nn_net_reduce_end(net);
+    struct nn_ws *all;
+    assert_ok(nn_ws_new_sums(net, &all, &e), &e);
+    nn_ws_sum(all, ws, SUMS);
+    nn_net_reduce(net, &all, 1);
+    nn_ws_free(all);
     assert_memory_equal(whole, p->grad, p->total * sizeof *whole);
     for (int i = 0; i < SUMS; i++)
         nn_ws_free(ws[i]);
