@@ -257,7 +257,7 @@ TEST(what_is_asked_wrongly_is_answered_with_what_to_do)
         {1, "decisions list --timezone Mars/Base", "Mars/Base"},
         {1, "decisions list --store absent.db", "no store at absent.db"},
         {1, "decisions list --store .", "not a regular file"},
-        {2, "evaluate", "which scenario?"},
+        {2, "evaluate", "missing argument: expected SCENARIO, or --from-store"},
         {2, "evaluate x.yaml --from-store", "not both"},
         {1, "evaluate --from-store --target cats", "no target cats"},
         {1, "evaluate --from-store --store absent.db", "no store at absent.db"},

@@ -247,7 +247,7 @@ static void step_with_shadow(struct fix *f, struct capacity_config *other, struc
 
 TEST(shadow_rows_tell_how_often_the_challenger_would_have_differed)
 {
-    struct fix *f = fix_new("shadow.db", "static");
+    struct fix *f = fix_new("shadow-promote.db", "static");
     struct capacity_config other = f->cfg;
     struct capacity_state *memory = mem_zero(1, sizeof *memory);
     struct record_stream stream = {0};
