@@ -220,7 +220,6 @@ static bool pod_lookup(void *ctx, const char *ns, const char *pod, struct collec
     return true;
 }
 
-
 /* One GET of metrics.k8s.io: the reply goes to whoever asked. */
 struct metrics_get {
     void (*done)(void *arg, enum err_code rc, const char *body, size_t n, const struct err *e);
