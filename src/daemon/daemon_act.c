@@ -201,7 +201,7 @@ static void need_executor(struct daemon *d, struct live *l)
 }
 
 struct pending {
-    int64_t id[PENDING_MAX];
+    int64_t id[PENDING_MAX], time_us[PENDING_MAX];
     size_t n;
 };
 
@@ -209,6 +209,7 @@ static bool add_pending(void *ctx, const struct store_decision *row, const struc
 {
     struct pending *p = ctx;
     (void)t;
+    p->time_us[p->n] = row->time_us;
     p->id[p->n++] = row->id;
     return p->n < PENDING_MAX;
 }
@@ -228,6 +229,9 @@ static void settle_records(struct daemon *d, struct live *l, const struct target
             continue; /* reconciling will tell */
         if (strcmp(s->outcome.id, id) == 0)
             keep_outcome(d, id, s->outcome.result, s->outcome.message);
+        else if (s->outcome.time_us > p.time_us[i])
+            keep_outcome(d, id, OUTCOME_ABANDONED, "how it ended is not known: another action followed before this "
+                                                   "replica read the status again");
         else
             keep_outcome(d, id, OUTCOME_ABANDONED, "the process ended before the intent was written");
     }

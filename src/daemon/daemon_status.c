@@ -62,12 +62,15 @@ static void fill_conditions(struct daemon *d, struct live *l)
         healthy ? "" : t->main.error.code ? t->main.error.msg : "the policy could not decide");
 }
 
+/* A person's word only: the configuration of each replica speaks for itself, and ends by itself. */
 static void fill_freeze(struct daemon *d, struct status_freeze *out)
 {
     struct freeze_info info;
     freeze_info(d->freeze, &info);
     memset(out, 0, sizeof *out);
-    out->on = info.frozen;
+    if (!info.person && !info.cluster)
+        return;
+    out->on = true;
     out->since_us = info.word.at_us;
     (void)snprintf(out->author, sizeof out->author, "%s", info.word.author);
     (void)snprintf(out->reason, sizeof out->reason, "%s", info.word.reason);
@@ -98,7 +101,7 @@ void daemon_fill_status(struct daemon *d, struct live *l)
         fill_decision(d, l, &p->record, &s->decision);
     if (l->guarded) /* decided or not: another replica may have acted */
         safety_from_guard(&p->cfg, &p->state.guard, &s->safety);
-    struct safety_claims claims = {.frozen = s->freeze.on,
+    struct safety_claims claims = {.frozen = freeze_on(d->freeze),
                                    .overridden = l->target.view.claims.override_on,
                                    .held = l->hold != LIVE_HOLD_NONE || l->target.view.claims.paused,
                                    .wait_us = max_i64(g->cooldown_in_us, g->cooldown_out_us)};
