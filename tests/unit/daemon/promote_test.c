@@ -54,7 +54,7 @@ static struct fix *store_of(const char *file, const char *policy, int hours, dou
 
 TEST(a_cheaper_challenger_that_keeps_the_slo_is_promoted)
 {
-    struct fix *f = store_of("win.db", "static", 96, 0.2);
+    struct fix *f = store_of("promote-win.db", "static", 96, 0.2);
     struct promote_opts o = promote_opts_default("mpc");
     o.n_seeds = 2;
     struct promote *p = promoted(f, &o);
@@ -72,7 +72,7 @@ TEST(a_cheaper_challenger_that_keeps_the_slo_is_promoted)
 
 TEST(a_cheaper_challenger_that_misses_more_is_not_promoted)
 {
-    struct fix *f = store_of("misses.db", "static", 96, 0.01);
+    struct fix *f = store_of("promote-misses.db", "static", 96, 0.01);
     struct promote_opts o = promote_opts_default("mpc");
     o.n_seeds = 2;
     struct promote *p = promoted(f, &o);
@@ -84,7 +84,7 @@ TEST(a_cheaper_challenger_that_misses_more_is_not_promoted)
 
 TEST(a_tie_and_a_dearer_challenger_are_not_promoted)
 {
-    struct fix *f = store_of("tie.db", "hpa", 96, 0.2);
+    struct fix *f = store_of("promote-tie.db", "hpa", 96, 0.2);
     struct promote_opts o = promote_opts_default("hpa");
     o.n_seeds = 2;
     o.champion = "hpa:gpu=0.7"; /* its own default */
@@ -102,7 +102,7 @@ TEST(a_tie_and_a_dearer_challenger_are_not_promoted)
 
 TEST(two_days_are_too_few_however_clear)
 {
-    struct fix *f = store_of("short.db", "static", 48, 0.2);
+    struct fix *f = store_of("promote-short.db", "static", 48, 0.2);
     struct promote_opts o = promote_opts_default("mpc");
     o.n_seeds = 1;
     struct promote *p = promoted(f, &o);
@@ -129,7 +129,7 @@ TEST(questions_that_cannot_be_answered_say_why)
         {"mpc", NULL, "shop/chat", 0, 0, "has no target shop/chat"},
         {"mpc", NULL, NULL, 1, 2, "holds no decision of that time"},
     };
-    struct fix *f = store_of("wrong.db", "hpa", 6, 0.2);
+    struct fix *f = store_of("promote-wrong.db", "hpa", 6, 0.2);
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct promote_opts o = promote_opts_default(cases[i].challenger);
         struct promote *p = NULL;
@@ -162,7 +162,7 @@ static struct promote *live_only(struct fix *f)
 
 TEST(alternating_periods_are_paired_and_few_of_them_say_so)
 {
-    struct fix *f = fix_new("switch.db", "static");
+    struct fix *f = fix_new("promote-switch.db", "static");
     for (int i = 0; i < 6; i++) {
         act_as(f, i % 2 ? "mpc" : "static");
         live(f, 2);
@@ -188,7 +188,7 @@ TEST(alternating_periods_are_paired_and_few_of_them_say_so)
 
 TEST(targets_of_both_policies_are_compared_as_groups)
 {
-    struct fix *f = fix_new("ab.db", "static");
+    struct fix *f = fix_new("promote-ab.db", "static");
     int64_t start_us = f->now_us;
     for (int i = 0; i < 12; i++) {
         struct err e;
@@ -278,7 +278,7 @@ TEST(shadow_rows_tell_how_often_the_challenger_would_have_differed)
 
 TEST(a_promotion_as_json_has_numbers_verdict_and_setting)
 {
-    struct fix *f = store_of("json.db", "static", 80, 0.2);
+    struct fix *f = store_of("promote-json.db", "static", 80, 0.2);
     struct promote_opts o = promote_opts_default("mpc");
     struct json_doc *doc;
     struct err e;
