@@ -1,4 +1,5 @@
-/* promote.c - `sluice promote`: is the challenger better than what acts?  Exit 0: promote it; 1: do not. */
+/* promote.c - `sluice promote`: is the challenger better than what acts?  Exit 0: promote it; 1: do
+ * not. */
 #include <pwd.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,25 +16,34 @@ struct promote_cmd_opts {
 };
 #define O struct promote_cmd_opts
 static const struct opt_row rows[] = {
-    OPT_STRING(O, challenger, "challenger", NULL, "policy or policy file that is to take over", .metavar = "POLICY"),
-    OPT_STRING(O, champion, "champion", NULL, "what it is compared with; else the policy that acts", .metavar = "POLICY"),
-    OPT_STRING(O, store, "store", NULL, "file of records; else $SLUICE_STATE_DIR/sluice.db, else /var/lib/sluice/sluice.db",
+    OPT_STRING(O, challenger, "challenger", NULL, "policy or policy file that is to take over",
+               .metavar = "POLICY"),
+    OPT_STRING(O, champion, "champion", NULL, "what it is compared with; else the policy that acts",
+               .metavar = "POLICY"),
+    OPT_STRING(O, store, "store", NULL,
+               "file of records; else $SLUICE_STATE_DIR/sluice.db, else /var/lib/sluice/sluice.db",
                .metavar = "PATH"),
     OPT_STRING(O, target, "target", NULL, "only this target", .metavar = "[NAMESPACE/]NAME"),
-    OPT_STRING(O, since, "since", "7d", "from this time on, or a span before the newest decision", .metavar = "TIME"),
+    OPT_STRING(O, since, "since", "7d", "from this time on, or a span before the newest decision",
+               .metavar = "TIME"),
     OPT_STRING(O, until, "until", NULL, "before this time, likewise", .metavar = "TIME"),
     OPT_INT(O, seeds, "seeds", "5", "1", "100", "runs of starts and failures per day and policy"),
-    OPT_DOUBLE(O, miss_share, "miss-share", "0.2", "0", "1", "of the misses the SLO allows: so many more are tolerated"),
-    OPT_BOOL(O, apply, "apply", "false", "when promoted: note it in the store, and say which setting to change"),
-    OPT_STRING(O, author, "author", NULL, "who promotes, for the note; else the user", .metavar = "NAME"),
-    OPT_STRING(O, timezone, "timezone", NULL, "of times read and shown, such as Europe/Berlin; UTC when absent",
+    OPT_DOUBLE(O, miss_share, "miss-share", "0.2", "0", "1",
+               "of the misses the SLO allows: so many more are tolerated"),
+    OPT_BOOL(O, apply, "apply", "false",
+             "when promoted: note it in the store, and say which setting to change"),
+    OPT_STRING(O, author, "author", NULL, "who promotes, for the note; else the user",
+               .metavar = "NAME"),
+    OPT_STRING(O, timezone, "timezone", NULL,
+               "of times read and shown, such as Europe/Berlin; UTC when absent",
                .metavar = "ZONE"),
 };
 #undef O
-static const struct opt_table table = OPT_TABLE("promote", struct promote_cmd_opts, rows, "Champion and challenger.");
+static const struct opt_table table =
+    OPT_TABLE("promote", struct promote_cmd_opts, rows, "Champion and challenger.");
 
-static enum err_code compare(struct cli_ctx *c, struct store *s, const struct tz *zone, struct promote_opts *opts,
-                             struct promote **out, struct err *e)
+static enum err_code compare(struct cli_ctx *c, struct store *s, const struct tz *zone,
+                             struct promote_opts *opts, struct promote **out, struct err *e)
 {
     const struct promote_cmd_opts *o = c->opts;
     opts->champion = o->champion;
@@ -54,14 +64,17 @@ static const char *user_name(void)
 }
 
 /* The daemon holds its store for itself; then its own note of the reload must do. */
-static void apply(const struct cli_ctx *c, const struct promotion *p, int64_t at_us, struct buf *text)
+static void apply(const struct cli_ctx *c, const struct promotion *p, int64_t at_us,
+                  struct buf *text)
 {
     const struct promote_cmd_opts *o = c->opts;
     char *usual = o->store ? NULL : store_path_default(NULL);
     struct store_opts so = store_opts_default(o->store ? o->store : usual);
     struct store *s = NULL;
     struct err e;
-    struct store_note n = {.time_us = at_us, .kind = STORE_NOTE_PROMOTE, .author = o->author ? o->author : user_name(),
+    struct store_note n = {.time_us = at_us,
+                           .kind = STORE_NOTE_PROMOTE,
+                           .author = o->author ? o->author : user_name(),
                            .text = p->words};
     enum err_code rc = store_open(&so, &s, &e);
     if (!rc)
@@ -73,8 +86,11 @@ static void apply(const struct cli_ctx *c, const struct promotion *p, int64_t at
             log_write(c->log, LOG_WARN, "promote", "not noted in the store", "error=\"%s\"", e.msg);
         return;
     }
-    buf_fmt(text, "%s%s\n", rc ? "not noted in the store: " : "noted in the store", rc ? e.msg : "");
-    buf_fmt(text, "now change the configuration (ConfigMap sluice-config, sluice.yaml), reloaded within seconds:\n  %s\n",
+    buf_fmt(text, "%s%s\n", rc ? "not noted in the store: " : "noted in the store",
+            rc ? e.msg : "");
+    buf_fmt(text,
+            "now change the configuration (ConfigMap sluice-config, sluice.yaml), reloaded within "
+            "seconds:\n  %s\n",
             p->setting);
 }
 
@@ -128,11 +144,15 @@ static enum err_code run(struct cli_ctx *c, struct err *e)
 
 const struct cli_cmd cmd_promote = {
     .name = "promote",
-    .summary = "champion and challenger: replays the recorded days with both, and says whether to change",
-    .help = "Exit 0 when the challenger costs significantly less and is no worse on the SLO, 1 when it is not proven.\n"
-            "Needs three days of records, and asks for seven.  Changes nothing; --apply notes it in the store.\n\n"
+    .summary =
+        "champion and challenger: replays the recorded days with both, and says whether to change",
+    .help = "Exit 0 when the challenger costs significantly less and is no worse on the SLO, 1 "
+            "when it is not proven.\n"
+            "Needs three days of records, and asks for seven.  Changes nothing; --apply notes it "
+            "in the store.\n\n"
             "    sluice promote --challenger mpc --since 14d\n"
-            "    sluice promote --challenger /etc/sluice/new.safetensors --target prod/chat --format json",
+            "    sluice promote --challenger /etc/sluice/new.safetensors --target prod/chat "
+            "--format json",
     .opts = &table,
     .run = run,
 };

@@ -9,21 +9,26 @@
 
 static const struct opt_row rows[] = {
     OPT_STRINGS(struct simulate_opts, policies, "policy", NULL,
-                "a rule, NAME:option=value,... or a policy file; hpa when none is given; several from a cluster",
+                "a rule, NAME:option=value,... or a policy file; hpa when none is given; several "
+                "from a cluster",
                 .metavar = "POLICY"),
     OPT_BOOL(struct simulate_opts, test_only, "test", "false",
              "run the test part only, not the whole trace"),
     OPT_BOOL(struct simulate_opts, records, "steps", "false",
              "one row per step instead of one per day"),
     OPT_BOOL(struct simulate_opts, from_cluster, "from-cluster", "false",
-             "in place of SCENARIO: a live target as it is now, read-only; -c and --set are the daemon's"),
+             "in place of SCENARIO: a live target as it is now, read-only; -c and --set are the "
+             "daemon's"),
     OPT_STRING(struct simulate_opts, target, "target", NULL, "which target of the cluster",
                .metavar = "[NAMESPACE/]NAME"),
-    OPT_DURATION(struct simulate_opts, since_us, "since", "14d", "1d", "365d", "from the cluster: so much load is read"),
-    OPT_DURATION(struct simulate_opts, ahead_us, "ahead", "6h", "5min", "24h", "from the cluster: so long is simulated"),
+    OPT_DURATION(struct simulate_opts, since_us, "since", "14d", "1d", "365d",
+                 "from the cluster: so much load is read"),
+    OPT_DURATION(struct simulate_opts, ahead_us, "ahead", "6h", "5min", "24h",
+                 "from the cluster: so long is simulated"),
     OPT_INT(struct simulate_opts, seeds, "seeds", "5", "1", "100",
             "from the cluster: runs of starts, failures and noise behind every row"),
-    OPT_DURATION(struct simulate_opts, wait_us, "wait", "60s", "1s", "1h", "from the cluster: for lists and answers"),
+    OPT_DURATION(struct simulate_opts, wait_us, "wait", "60s", "1s", "1h",
+                 "from the cluster: for lists and answers"),
     OPT_BOOL(struct simulate_opts, allow_writable, "allow-writable-credentials", "false",
              "do not warn when the credentials could write"),
 };
@@ -93,7 +98,8 @@ static enum err_code simulate(struct cli_ctx *c, const struct world *w, const st
     struct capacity_config *cfg = mem_zero(1, sizeof *cfg);
     struct run_result *r = mem_zero(1, sizeof *r);
     struct run_opts ro = run_opts_default(w);
-    struct simulate_steps steps = {.t = o->records ? simulate_steps_table() : NULL, .zone = w->zone};
+    struct simulate_steps steps = {.t = o->records ? simulate_steps_table() : NULL,
+                                   .zone = w->zone};
     if (!o->test_only)
         ro.from = ro.warm_steps = 0;
     if (o->records) {
@@ -134,9 +140,12 @@ static enum err_code run(struct cli_ctx *c, struct err *e)
     struct buf text = buf_init((size_t)1 << 30);
     enum err_code rc = ERR_OK;
     if (!c->n_args)
-        rc = err_set(e, ERR_USAGE, "simulate: which scenario? Or --from-cluster for a live target as it is now");
+        rc = err_set(e, ERR_USAGE,
+                     "simulate: which scenario? Or --from-cluster for a live target as it is now");
     else if (o->policies.n > 1)
-        rc = err_set(e, ERR_USAGE, "simulate runs one policy over a scenario; `sluice evaluate` compares several");
+        rc =
+            err_set(e, ERR_USAGE,
+                    "simulate runs one policy over a scenario; `sluice evaluate` compares several");
     if (!rc)
         rc = check_policy(o->policies.n ? o->policies.items[0] : "hpa", &who, e);
     if (!rc)
@@ -163,10 +172,13 @@ const struct cli_cmd cmd_simulate = {
             "hpa:gpu=0.7,down_window=10min; `sluice\n"
             "tune` finds them.  --seed is the seed of noise, start-up times and failures; the "
             "scenario's by default.\n\n"
-            "--from-cluster reads one target of a cluster (kubeconfig as for `sluice run`) and its load of the last "
-            "days from\nPrometheus, and simulates the hours to come from its present size: with the load of the same "
+            "--from-cluster reads one target of a cluster (kubeconfig as for `sluice run`) and its "
+            "load of the last "
+            "days from\nPrometheus, and simulates the hours to come from its present size: with "
+            "the load of the same "
             "weekday a week\nago, behind the guard, cooldowns included.  It writes nothing.\n"
-            "    sluice simulate --from-cluster -c sluice.yaml --target prod/chat --policy mpc --policy hpa\n",
+            "    sluice simulate --from-cluster -c sluice.yaml --target prod/chat --policy mpc "
+            "--policy hpa\n",
     .opts = &table,
     .config = &scenario_table,
     .run = run,

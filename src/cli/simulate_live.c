@@ -1,4 +1,5 @@
-/* simulate_live.c - `sluice simulate --from-cluster`: the hours to come for a live target, read-only. */
+/* simulate_live.c - `sluice simulate --from-cluster`: the hours to come for a live target,
+ * read-only. */
 #include <math.h>
 #include <string.h>
 
@@ -58,7 +59,8 @@ static enum err_code usual_policies(const struct from_cluster *f, struct asked *
     return rc;
 }
 
-/* ---- tables ----------------------------------------------------------------------------------- */
+/* ---- tables -----------------------------------------------------------------------------------
+ */
 
 static struct table *policies_table(void)
 {
@@ -85,8 +87,9 @@ static void row(struct table *t, const char *name, const struct run_day *sum, do
     table_num(t, (double)sum->reversals / seeds);
 }
 
-static enum err_code run_row(const struct cli_ctx *c, const struct from_cluster *f, const char *name,
-                             const struct contender *who, struct table *t, struct err *e)
+static enum err_code run_row(const struct cli_ctx *c, const struct from_cluster *f,
+                             const char *name, const struct contender *who, struct table *t,
+                             struct err *e)
 {
     const struct simulate_opts *o = c->opts;
     struct run_day sum = {0}, one;
@@ -101,11 +104,15 @@ static enum err_code run_row(const struct cli_ctx *c, const struct from_cluster 
 }
 
 /* What is simulated, above the table; beside other formats on stderr. */
-static void tell(const struct cli_ctx *c, const struct from_cluster *f, int64_t ahead_us, struct buf *text)
+static void tell(const struct cli_ctx *c, const struct from_cluster *f, int64_t ahead_us,
+                 struct buf *text)
 {
     char head[700];
-    (void)snprintf(head, sizeof head, "%.400s now: %d units asked for, %d ready, %d warming; the next %.1f h with the load of %s",
-                   f->name, f->units_asked, f->units_ready, f->units_warming, (double)ahead_us / 3600e6, f->replayed);
+    (void)snprintf(
+        head, sizeof head,
+        "%.400s now: %d units asked for, %d ready, %d warming; the next %.1f h with the load of %s",
+        f->name, f->units_asked, f->units_ready, f->units_warming, (double)ahead_us / 3600e6,
+        f->replayed);
     if (c->format == CLI_TABLE)
         buf_fmt(text, "%s\n", head);
     else
@@ -128,14 +135,15 @@ static void warn_writable(const struct cli_ctx *c, const struct from_cluster *f)
 {
     const struct simulate_opts *o = c->opts;
     if (*f->writable && !o->allow_writable)
-        log_write(c->log, LOG_WARN, "simulate",
-                  "these credentials could write; nothing is written, but a reading account is enough "
-                  "(--allow-writable-credentials silences this)",
-                  "may=\"%s\"", f->writable);
+        log_write(
+            c->log, LOG_WARN, "simulate",
+            "these credentials could write; nothing is written, but a reading account is enough "
+            "(--allow-writable-credentials silences this)",
+            "may=\"%s\"", f->writable);
 }
 
-static enum err_code show(const struct cli_ctx *c, const struct from_cluster *f, const struct asked *a, struct buf *text,
-                          struct err *e)
+static enum err_code show(const struct cli_ctx *c, const struct from_cluster *f,
+                          const struct asked *a, struct buf *text, struct err *e)
 {
     const struct simulate_opts *o = c->opts;
     enum err_code rc = ERR_OK;
@@ -164,7 +172,8 @@ static enum err_code check(const struct cli_ctx *c, struct err *e)
     if (c->n_args)
         return err_set(e, ERR_USAGE, "either SCENARIO or --from-cluster, not both");
     if (o->test_only)
-        return err_set(e, ERR_USAGE, "--test is a part of a scenario; --ahead says how long is simulated");
+        return err_set(e, ERR_USAGE,
+                       "--test is a part of a scenario; --ahead says how long is simulated");
     if (o->records && o->policies.n != 1)
         return err_set(e, ERR_USAGE, "--steps shows one policy: name it with --policy");
     return ERR_OK;
@@ -184,8 +193,11 @@ enum err_code simulate_from_cluster(struct cli_ctx *c, struct err *e)
         return rc;
     rc = run_config_load(&config, c->config, c->sets, c->n_sets, NULL, e);
     if (!rc) {
-        struct from_cluster_opts fo = {.config = &config, .target = o->target, .since_us = o->since_us,
-                                       .ahead_us = o->ahead_us, .wait_us = o->wait_us};
+        struct from_cluster_opts fo = {.config = &config,
+                                       .target = o->target,
+                                       .since_us = o->since_us,
+                                       .ahead_us = o->ahead_us,
+                                       .wait_us = o->wait_us};
         rc = from_cluster_read(&fo, &f, e);
         warn_writable(c, &f);
     }

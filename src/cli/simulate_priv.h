@@ -1,4 +1,5 @@
-/* simulate_priv.h - `sluice simulate`: over a scenario (simulate.c), and from a cluster (simulate_live.c). */
+/* simulate_priv.h - `sluice simulate`: over a scenario (simulate.c), and from a cluster
+ * (simulate_live.c). */
 #ifndef CLI_SIMULATE_PRIV_H
 #define CLI_SIMULATE_PRIV_H
 

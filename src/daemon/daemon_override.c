@@ -1,13 +1,15 @@
-/* daemon_override.c - a size fixed by a person: from the command into CapacityTarget.status, and out of it again.
+/* daemon_override.c - a size fixed by a person: from the command into CapacityTarget.status, and
+ * out of it again.
  *
- * Safety state lives in the status: there the other replica sees it at once, the next leader continues it, and the account needs
- * no right to change anybody's spec.  So a command becomes one forced write of the status by the target's executor, on
- * the resourceVersion known, and is answered when that write was accepted: done means that a leader who
- * starts a moment later keeps it.  Until then nothing acts on it.
+ * Safety state lives in the status: there the other replica sees it at once, the next leader
+ * continues it, and the account needs no right to change anybody's spec.  So a command becomes one
+ * forced write of the status by the target's executor, on the resourceVersion known, and is
+ * answered when that write was accepted: done means that a leader who starts a moment later keeps
+ * it.  Until then nothing acts on it.
  *
- * Owners who keep their objects in Git state spec.override instead.  Where both are in force the status wins: a person
- * who calls a replica does so because of what is happening now.  Clearing clears the status only, and says when the
- * spec still holds. */
+ * Owners who keep their objects in Git state spec.override instead.  Where both are in force the
+ * status wins: a person who calls a replica does so because of what is happening now.  Clearing
+ * clears the status only, and says when the spec still holds. */
 #include <stdio.h>
 #include <string.h>
 
@@ -21,10 +23,11 @@ struct override_wait {
     struct command command;
     struct status_override want; /* units -1: none */
     int tries;
-    bool begun;                  /* its write is under way */
+    bool begun; /* its write is under way */
 };
 
-/* ---- what holds ------------------------------------------------------------------------------- */
+/* ---- what holds -------------------------------------------------------------------------------
+ */
 
 static const struct status_override none = {.units = -1};
 
@@ -55,9 +58,11 @@ void daemon_fill_override(const struct daemon *d, struct live *l)
     l->status.fixed = l->override_wait ? l->override_wait->want : in_status(d, l);
 }
 
-/* ---- the command ------------------------------------------------------------------------------ */
+/* ---- the command ------------------------------------------------------------------------------
+ */
 
-void daemon_override_drop(struct daemon *d, struct live *l, enum command_result result, const char *why)
+void daemon_override_drop(struct daemon *d, struct live *l, enum command_result result,
+                          const char *why)
 {
     if (!l->override_wait)
         return;
@@ -68,7 +73,8 @@ void daemon_override_drop(struct daemon *d, struct live *l, enum command_result 
 
 static bool same(const struct status_override *a, const struct status_override *b)
 {
-    return a->units == b->units && (a->units < 0 || (a->until_us == b->until_us && strcmp(a->author, b->author) == 0));
+    return a->units == b->units &&
+           (a->units < 0 || (a->until_us == b->until_us && strcmp(a->author, b->author) == 0));
 }
 
 static void done(struct daemon *d, struct live *l)
@@ -77,7 +83,7 @@ static void done(struct daemon *d, struct live *l)
     bool clear = w->want.units < 0, spec = clear && in_spec(d, l).units >= 0;
     daemon_note(d, STORE_NOTE_OVERRIDE, l, &w->command, clear ? 0 : w->want.until_us);
     daemon_override_drop(d, l, COMMAND_DONE,
-                         spec    ? "cleared; spec.override of the CapacityTarget still fixes the size"
+                         spec ? "cleared; spec.override of the CapacityTarget still fixes the size"
                          : clear ? "cleared"
                                  : "written to the CapacityTarget's status");
 }
@@ -91,10 +97,12 @@ void daemon_override_written(struct daemon *d, struct live *l, const struct act_
     if (same(&executor_status(l->executor)->fixed, &w->want))
         done(d, l);
     else if (!r->conflict || ++w->tries >= TRIES)
-        daemon_override_drop(d, l, COMMAND_REFUSED, *r->text ? r->text : "the status could not be written");
+        daemon_override_drop(d, l, COMMAND_REFUSED,
+                             *r->text ? r->text : "the status could not be written");
 }
 
-/* Once the executor is free and knows the status; what the answer is then comes from daemon_override_written(). */
+/* Once the executor is free and knows the status; what the answer is then comes from
+ * daemon_override_written(). */
 static void try_to_write(struct daemon *d, struct live *l)
 {
     struct override_wait *w = l->override_wait;
@@ -102,7 +110,8 @@ static void try_to_write(struct daemon *d, struct live *l)
     if (w->begun || executor_busy(l->executor))
         return;
     if (!daemon_leads(d) || d->stopping) {
-        daemon_override_drop(d, l, d->stopping ? COMMAND_STOPPING : COMMAND_NOT_LEADER, "this replica does not lead any more");
+        daemon_override_drop(d, l, d->stopping ? COMMAND_STOPPING : COMMAND_NOT_LEADER,
+                             "this replica does not lead any more");
         return;
     }
     if (!l->adopted || executor_pending(l->executor))
@@ -127,12 +136,13 @@ void daemon_overrides(struct daemon *d)
 void daemon_overrides_stop(struct daemon *d)
 {
     for (size_t i = 0; d->roster && i < roster_count(d->roster); i++)
-        daemon_override_drop(d, roster_at(d->roster, i), COMMAND_STOPPING, "the daemon is stopping");
+        daemon_override_drop(d, roster_at(d->roster, i), COMMAND_STOPPING,
+                             "the daemon is stopping");
 }
 
 static const char *obstacle(const struct live *l)
 {
-    return !l->executor          ? "its workload cannot be sized: see the target's condition Active"
+    return !l->executor ? "its workload cannot be sized: see the target's condition Active"
            : l->status_error.code ? l->status_error.msg
            : l->override_wait     ? "another override of this target is being written: try again"
                                   : NULL;
@@ -146,8 +156,8 @@ void daemon_override(struct daemon *d, struct live *l, const struct command *c)
         if (why)
             shared_command_answer(d->shared, c->id, COMMAND_REFUSED, "%.220s", why);
         else
-            shared_command_answer(d->shared, c->id, COMMAND_REFUSED, "units: %d is outside 0..%d", c->units,
-                                  l->target.spec.units_max);
+            shared_command_answer(d->shared, c->id, COMMAND_REFUSED, "units: %d is outside 0..%d",
+                                  c->units, l->target.spec.units_max);
         return;
     }
     struct override_wait *w = mem_zero(1, sizeof *w);
@@ -155,8 +165,10 @@ void daemon_override(struct daemon *d, struct live *l, const struct command *c)
     w->want.units = clear ? -1 : c->units;
     if (!clear) {
         w->want.until_us = c->for_us ? d->now_us + c->for_us : c->until_us;
-        (void)snprintf(w->want.author, sizeof w->want.author, "%s", *c->author ? c->author : "unknown");
-        (void)snprintf(w->want.reason, sizeof w->want.reason, "%s", *c->reason ? c->reason : "none given");
+        (void)snprintf(w->want.author, sizeof w->want.author, "%s",
+                       *c->author ? c->author : "unknown");
+        (void)snprintf(w->want.reason, sizeof w->want.reason, "%s",
+                       *c->reason ? c->reason : "none given");
     }
     l->override_wait = w;
 }

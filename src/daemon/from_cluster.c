@@ -36,7 +36,8 @@ struct reader {
     struct past_answer answer;
 };
 
-/* ---- credentials ------------------------------------------------------------------------------ */
+/* ---- credentials ------------------------------------------------------------------------------
+ */
 
 static enum err_code connect_api(struct reader *r, struct err *e)
 {
@@ -60,7 +61,10 @@ static void look_at_rights(struct reader *r)
     static const struct kube_access asked[] = {
         {.verb = "update", .group = "apps", .resource = "deployments", .subresource = "scale"},
         {.verb = "patch", .group = "apps", .resource = "deployments"},
-        {.verb = "patch", .group = "sluice.dev", .resource = "capacitytargets", .subresource = "status"},
+        {.verb = "patch",
+         .group = "sluice.dev",
+         .resource = "capacitytargets",
+         .subresource = "status"},
         {.verb = "delete", .resource = "pods"},
     };
     char *out = r->f->writable;
@@ -74,12 +78,14 @@ static void look_at_rights(struct reader *r)
         }
         size_t n = strlen(out);
         if (allowed)
-            (void)snprintf(out + n, sizeof r->f->writable - n, "%s%s %s%s%s", n ? ", " : "", a->verb, a->resource,
-                           a->subresource ? "/" : "", a->subresource ? a->subresource : "");
+            (void)snprintf(out + n, sizeof r->f->writable - n, "%s%s %s%s%s", n ? ", " : "",
+                           a->verb, a->resource, a->subresource ? "/" : "",
+                           a->subresource ? a->subresource : "");
     }
 }
 
-/* ---- the cluster ------------------------------------------------------------------------------ */
+/* ---- the cluster ------------------------------------------------------------------------------
+ */
 
 static enum err_code wait_for_lists(struct reader *r, struct err *e)
 {
@@ -116,10 +122,12 @@ static enum err_code find_target(struct reader *r, struct err *e)
     }
     enum err_code rc = ERR_OK;
     if (n == 0)
-        rc = err_set(e, ERR_MISSING, "the cluster has no target: no CapacityTarget, no workload labelled "
+        rc = err_set(e, ERR_MISSING,
+                     "the cluster has no target: no CapacityTarget, no workload labelled "
                      "sluice.dev/managed=true, and the configuration names none");
     else if (found == 0)
-        rc = err_set(e, ERR_MISSING, "no target %.200s; there are %.300s", wanted ? wanted : "", names.p);
+        rc = err_set(e, ERR_MISSING, "no target %.200s; there are %.300s", wanted ? wanted : "",
+                     names.p);
     else if (found > 1)
         rc = err_set(e, ERR_USAGE, "--target: which one? There are %.300s", names.p);
     buf_fini(&names);
@@ -137,7 +145,8 @@ static enum err_code wait_for_size(struct reader *r, struct err *e)
     }
     if (l->scale.known)
         return ERR_OK;
-    return err_set(e, ERR_MISSING, "%.300s: its size cannot be read: %.150s", r->f->name, l->scale.error.msg);
+    return err_set(e, ERR_MISSING, "%.300s: its size cannot be read: %.150s", r->f->name,
+                   l->scale.error.msg);
 }
 
 static void count_pods(struct reader *r)
@@ -159,7 +168,8 @@ static void count_pods(struct reader *r)
 static void take_status(struct reader *r, struct target_status *status, bool *known)
 {
     struct live *l = r->live;
-    const struct kube_obj *o = cluster_find(r->cluster, CLUSTER_TARGETS, l->target.id.namespace_, l->name);
+    const struct kube_obj *o =
+        cluster_find(r->cluster, CLUSTER_TARGETS, l->target.id.namespace_, l->name);
     struct json_doc *doc;
     struct err e;
     *known = false;
@@ -167,13 +177,15 @@ static void take_status(struct reader *r, struct target_status *status, bool *kn
         return;
     *known = target_status_parse(doc, json_find(json_root(doc), "status"), status, &e) == ERR_OK;
     if (!*known)
-        buf_fmt(&r->f->notes, "its status cannot be read, so it starts without cooldowns: %.200s\n", e.msg);
+        buf_fmt(&r->f->notes, "its status cannot be read, so it starts without cooldowns: %.200s\n",
+                e.msg);
     else
         startup_restore(&l->startup, status->startup.seconds, status->startup.n);
     json_free(doc);
 }
 
-/* ---- the past --------------------------------------------------------------------------------- */
+/* ---- the past ---------------------------------------------------------------------------------
+ */
 
 static enum err_code read_password(struct reader *r, struct err *e)
 {
@@ -195,22 +207,32 @@ static enum err_code start_past(struct reader *r, struct err *e)
     const struct run_config *c = r->o->config;
     const struct run_prometheus *p = &c->prometheus;
     if (!p->url || !*p->url)
-        return err_set(e, ERR_MISSING, "prometheus.url: the load of the last days comes from Prometheus (-c sluice.yaml, or "
-                       "--set prometheus.url=URL)");
+        return err_set(
+            e, ERR_MISSING,
+            "prometheus.url: the load of the last days comes from Prometheus (-c sluice.yaml, or "
+            "--set prometheus.url=URL)");
     enum err_code rc = read_password(r, e);
     if (rc)
         return rc;
-    struct http_server_opts at = {.url = p->url, .ca_file = p->ca_file, .insecure = p->insecure,
-                                  .token_file = p->token_file, .user = p->user, .password = r->password};
-    return past_start(&(struct past_opts){.server = &at, .queries = &c->queries, .span_us = r->o->since_us,
-                                          .timeout_us = p->timeout_us, .log = r->o->log},
+    struct http_server_opts at = {.url = p->url,
+                                  .ca_file = p->ca_file,
+                                  .insecure = p->insecure,
+                                  .token_file = p->token_file,
+                                  .user = p->user,
+                                  .password = r->password};
+    return past_start(&(struct past_opts){.server = &at,
+                                          .queries = &c->queries,
+                                          .span_us = r->o->since_us,
+                                          .timeout_us = p->timeout_us,
+                                          .log = r->o->log},
                       &r->past, e);
 }
 
 static enum err_code read_past(struct reader *r, struct err *e)
 {
     const struct target_id *id = &r->live->target.id;
-    struct past_question q = {.slot = r->live->slot, .slo_ms = r->live->slo_ms, .until_us = r->now_us};
+    struct past_question q = {
+        .slot = r->live->slot, .slo_ms = r->live->slo_ms, .until_us = r->now_us};
     enum err_code rc = start_past(r, e);
     if (rc)
         return rc;
@@ -230,7 +252,8 @@ static enum err_code read_past(struct reader *r, struct err *e)
     return ERR_OK;
 }
 
-/* The curve that was measured, where none is stated; then the profile as the daemon would have it. */
+/* The curve that was measured, where none is stated; then the profile as the daemon would have it.
+ */
 static enum err_code merge(struct reader *r, struct err *e)
 {
     struct live *l = r->live;
@@ -239,12 +262,14 @@ static enum err_code merge(struct reader *r, struct err *e)
     profile_init(&p);
     profile_faults_init(&faults);
     if (r->answer.calibrated)
-        profile_set_curve(&p, PROFILE_HISTORY, r->answer.curve.point, r->answer.curve.n, "history", &faults);
+        profile_set_curve(&p, PROFILE_HISTORY, r->answer.curve.point, r->answer.curve.n, "history",
+                          &faults);
     roster_set_history(r->roster, l, &p);
     (void)roster_sync(r->roster, r->now_us);
     if (l->hold == LIVE_HOLD_LEARNING)
-        return err_set(e, ERR_MISSING, "%.200s: no latency is stated, and none could be measured: %.200s", r->f->name,
-                       r->answer.note);
+        return err_set(e, ERR_MISSING,
+                       "%.200s: no latency is stated, and none could be measured: %.200s",
+                       r->f->name, r->answer.note);
     if (l->faults.n)
         return err_set(e, ERR_INVAL, "%.200s: %.280s", r->f->name, l->faults.text);
     if (!l->target.spec.latency && l->policy_error.code)
@@ -254,7 +279,8 @@ static enum err_code merge(struct reader *r, struct err *e)
     return ERR_OK;
 }
 
-/* ---- the scenario ----------------------------------------------------------------------------- */
+/* ---- the scenario -----------------------------------------------------------------------------
+ */
 
 static void take_service(struct reader *r)
 {
@@ -300,7 +326,8 @@ static void take_starts(struct reader *r)
     } else {
         c->start_min_us = start_us * 8 / 10;
         c->start_max_us = start_us * 12 / 10;
-        buf_fmt(&r->f->notes, "start-up was not measured: around %.0f s, as stated or by default\n", (double)start_us * 1e-6);
+        buf_fmt(&r->f->notes, "start-up was not measured: around %.0f s, as stated or by default\n",
+                (double)start_us * 1e-6);
     }
 }
 
@@ -319,7 +346,8 @@ static void take_policy(struct reader *r)
         (void)snprintf(r->f->policy, sizeof r->f->policy, "%s", name);
 }
 
-/* ---- demand ----------------------------------------------------------------------------------- */
+/* ---- demand -----------------------------------------------------------------------------------
+ */
 
 struct demand {
     float *qps;
@@ -328,19 +356,25 @@ struct demand {
     int64_t start_us, step_us;
 };
 
-/* Points on the line between their middles; gaps of up to three are bridged, longer ones do not count. */
+/* Points on the line between their middles; gaps of up to three are bridged, longer ones do not
+ * count. */
 static void fill_past(const struct past_answer *a, struct demand *d)
 {
     int32_t last = -1;
     for (int32_t i = 0, at = 0; i <= a->n_points; i++) {
         if (i < a->n_points && !isfinite(a->point[i]))
             continue;
-        int64_t mid_us = i < a->n_points ? i * FORECAST_POINT_US + FORECAST_POINT_US / 2 : INT64_MAX;
-        float to = i < a->n_points ? a->point[i] : last >= 0 ? a->point[last] : 0, from = last >= 0 ? a->point[last] : to;
+        int64_t mid_us =
+            i < a->n_points ? i * FORECAST_POINT_US + FORECAST_POINT_US / 2 : INT64_MAX;
+        float to = i < a->n_points ? a->point[i]
+                   : last >= 0     ? a->point[last]
+                                   : 0,
+              from = last >= 0 ? a->point[last] : to;
         int64_t from_us = last >= 0 ? last * FORECAST_POINT_US + FORECAST_POINT_US / 2 : 0;
         for (; at < d->now && at * d->step_us < mid_us; at++) {
             double part = mid_us == INT64_MAX || mid_us <= from_us
-                              ? 0 : (double)(at * d->step_us - from_us) / (double)(mid_us - from_us);
+                              ? 0
+                              : (double)(at * d->step_us - from_us) / (double)(mid_us - from_us);
             d->qps[at] = from + (to - from) * (float)(part < 0 ? 0 : part);
             d->barred[at] = i - last - 1 > GAP_POINTS;
         }
@@ -383,28 +417,34 @@ static void say_replayed(struct reader *r, const struct demand *d, const struct 
     int64_t local_us = tz_to_local_us(zone, d->start_us + d->now * d->step_us - days * DAY_US);
     int year, month, day;
     tz_date((int32_t)(local_us / DAY_US), &year, &month, &day);
-    (void)snprintf(r->f->replayed, sizeof r->f->replayed, "%s %04d-%02d-%02d", names[(local_us / DAY_US + 4) % 7], year,
-                   month, day);
+    (void)snprintf(r->f->replayed, sizeof r->f->replayed, "%s %04d-%02d-%02d",
+                   names[(local_us / DAY_US + 4) % 7], year, month, day);
     if (days != WEEK_DAYS)
-        buf_str(&r->f->notes, "there is no load of this weekday a week ago: the newest day of its kind is replayed\n");
+        buf_str(&r->f->notes, "there is no load of this weekday a week ago: the newest day of its "
+                              "kind is replayed\n");
 }
 
-static enum err_code fill_demand(struct reader *r, const struct tz *zone, struct demand *d, struct err *e)
+static enum err_code fill_demand(struct reader *r, const struct tz *zone, struct demand *d,
+                                 struct err *e)
 {
     const struct past_answer *a = &r->answer;
     d->step_us = r->f->scenario.step_us;
     d->start_us = a->start_us;
     d->now = (int32_t)((r->now_us - a->start_us) / d->step_us);
     if (a->n_points < 12 || d->now < 3600000000 / d->step_us)
-        return err_set(e, ERR_RANGE, "%.200s: %d min of load in Prometheus; a day is the least", r->f->name, 5 * a->n_points);
+        return err_set(e, ERR_RANGE, "%.200s: %d min of load in Prometheus; a day is the least",
+                       r->f->name, 5 * a->n_points);
     d->n = d->now + (int32_t)(r->o->ahead_us / d->step_us);
     d->qps = mem_zero((size_t)d->n, sizeof *d->qps);
     d->barred = mem_zero((size_t)d->n, 1);
     fill_past(a, d);
     int days = day_to_replay(d, zone);
     if (!days)
-        return err_set(e, ERR_RANGE, "%.200s: no day of load to replay: --since reaches back %.1f days, and Prometheus has %.1f",
-                       r->f->name, (double)r->o->since_us / (double)DAY_US, 5.0 * a->n_points / 1440);
+        return err_set(e, ERR_RANGE,
+                       "%.200s: no day of load to replay: --since reaches back %.1f days, and "
+                       "Prometheus has %.1f",
+                       r->f->name, (double)r->o->since_us / (double)DAY_US,
+                       5.0 * a->n_points / 1440);
     int64_t back = days * (DAY_US / d->step_us);
     for (int32_t i = d->now; i < d->n; i++) {
         d->qps[i] = d->qps[i - back];
@@ -420,7 +460,8 @@ static enum err_code make_world(struct reader *r, struct err *e)
     struct scenario *sc = &r->f->scenario;
     struct demand d = {0};
     struct tz *zone = NULL;
-    size_t skip = strlen(r->f->name) > SCENARIO_NAME_MAX ? strlen(r->f->name) - SCENARIO_NAME_MAX : 0;
+    size_t skip =
+        strlen(r->f->name) > SCENARIO_NAME_MAX ? strlen(r->f->name) - SCENARIO_NAME_MAX : 0;
     mem_free(sc->name);
     sc->name = mem_strdup(r->f->name + skip);
     take_service(r);
@@ -431,7 +472,8 @@ static enum err_code make_world(struct reader *r, struct err *e)
         rc = fill_demand(r, zone, &d, e);
     if (!rc)
         rc = world_from_demand(sc, d.qps, d.barred, d.n, d.start_us, c->timezone, &r->f->world, e);
-    buf_fmt(&r->f->notes, "the load is what Prometheus has as 5-min means, with noise of %.0f %% on top\n",
+    buf_fmt(&r->f->notes,
+            "the load is what Prometheus has as 5-min means, with noise of %.0f %% on top\n",
             100 * sc->chance.noise_frac);
     r->f->now_step = d.now;
     tz_free(zone);
@@ -440,7 +482,8 @@ static enum err_code make_world(struct reader *r, struct err *e)
     return rc;
 }
 
-/* ---- all together ----------------------------------------------------------------------------- */
+/* ---- all together -----------------------------------------------------------------------------
+ */
 
 static enum err_code read_all(struct reader *r, struct err *e)
 {
@@ -452,7 +495,8 @@ static enum err_code read_all(struct reader *r, struct err *e)
         rc = wait_for_lists(r, e);
     }
     if (!rc) {
-        r->roster = roster_new(&(struct roster_opts){.config = r->o->config, .cluster = r->cluster, .log = r->o->log});
+        r->roster = roster_new(
+            &(struct roster_opts){.config = r->o->config, .cluster = r->cluster, .log = r->o->log});
         (void)roster_sync(r->roster, r->now_us);
         rc = find_target(r, e);
     }
@@ -476,7 +520,8 @@ static enum err_code read_all(struct reader *r, struct err *e)
     return rc;
 }
 
-enum err_code from_cluster_read(const struct from_cluster_opts *o, struct from_cluster *out, struct err *e)
+enum err_code from_cluster_read(const struct from_cluster_opts *o, struct from_cluster *out,
+                                struct err *e)
 {
     struct reader r = {.o = o, .f = out, .now_us = o->now_us ? o->now_us : clock_wall_us()};
     memset(out, 0, sizeof *out);
@@ -484,7 +529,8 @@ enum err_code from_cluster_read(const struct from_cluster_opts *o, struct from_c
     out->notes = buf_init(NOTES_BYTES);
     r.until_us = clock_mono_us() + (o->wait_us ? o->wait_us : WAIT_US);
     if (o->ahead_us < o->config->step_us || o->ahead_us > DAY_US)
-        return err_set(e, ERR_RANGE, "at most a day is simulated from a cluster: the load replayed ends now");
+        return err_set(e, ERR_RANGE,
+                       "at most a day is simulated from a cluster: the load replayed ends now");
     enum err_code rc = http_client_new(&r.http, e);
     if (!rc)
         rc = read_all(&r, e);

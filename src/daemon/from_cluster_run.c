@@ -20,7 +20,8 @@ struct live_run {
     int64_t action_us;
 };
 
-/* Units asked for at `step`, at or before now: the ready ones, and warming ones from their age on. */
+/* Units asked for at `step`, at or before now: the ready ones, and warming ones from their age on.
+ */
 static int asked_at(const struct from_cluster *f, int32_t step)
 {
     int64_t ago_us = (f->now_step - step) * f->world->sim.spec.step_us;
@@ -58,7 +59,8 @@ static void count(const struct world *w, struct run_day *d, const struct capsim_
     d->p99_sum_ms += (double)out->p99_ms;
 }
 
-static void decide(struct live_run *r, const struct capacity_config *cfg, struct capacity_plan *plan)
+static void decide(struct live_run *r, const struct capacity_config *cfg,
+                   struct capacity_plan *plan)
 {
     decide_capacity(cfg, &r->view, &r->state, &r->rng, &r->state, plan, NULL);
 }
@@ -84,7 +86,8 @@ static void lead_in(const struct from_cluster *f, struct live_run *r, const stru
 }
 
 static void ahead(const struct from_cluster *f, struct live_run *r, const struct chance *c,
-                  const struct capacity_config *cfg, from_cluster_look *look, void *ctx, struct run_day *total)
+                  const struct capacity_config *cfg, from_cluster_look *look, void *ctx,
+                  struct run_day *total)
 {
     const struct world *w = f->world;
     for (int32_t step = f->now_step; step < w->n; step++) {
@@ -100,20 +103,25 @@ static void ahead(const struct from_cluster *f, struct live_run *r, const struct
         capsim_step(&r->lane, &w->sim, &w->trace, plan.units, &r->view, &out);
         count(w, total, &out);
         if (look)
-            look(ctx, &(struct run_look){.step = step, .view = &r->before, .plan = &plan, .out = &out,
+            look(ctx, &(struct run_look){.step = step,
+                                         .view = &r->before,
+                                         .plan = &plan,
+                                         .out = &out,
                                          .demand_qps = w->demand[step] * c->factor[step]});
     }
 }
 
-enum err_code from_cluster_run(const struct from_cluster *f, const struct contender *who, uint64_t seed,
-                               from_cluster_look *look, void *ctx, struct run_day *total, struct err *e)
+enum err_code from_cluster_run(const struct from_cluster *f, const struct contender *who,
+                               uint64_t seed, from_cluster_look *look, void *ctx,
+                               struct run_day *total, struct err *e)
 {
     const struct world *w = f->world;
     struct capacity_config *cfg = who ? mem_zero(1, sizeof *cfg) : NULL;
     struct live_run *r = try_zero_aligned(1, sizeof *r);
     struct learned l = {0};
     struct chance *c = NULL;
-    int32_t lead = (int32_t)(LEAD_US / w->sim.spec.step_us), first = f->now_step > lead ? f->now_step - lead : 0;
+    int32_t lead = (int32_t)(LEAD_US / w->sim.spec.step_us),
+            first = f->now_step > lead ? f->now_step - lead : 0;
     memset(total, 0, sizeof *total);
     enum err_code rc = r ? ERR_OK : err_set(e, ERR_NOMEM, "a run needs %zu bytes", sizeof *r);
     if (!rc && who)

@@ -44,14 +44,17 @@ struct promote_opts promote_opts_default(const char *challenger)
     return (struct promote_opts){.challenger = challenger, .n_seeds = 5, .miss_share = 0.2};
 }
 
-/* ---- intervals -------------------------------------------------------------------------------- */
+/* ---- intervals --------------------------------------------------------------------------------
+ */
 
-/* 97.5 % point of Student's distribution; between the rows the smaller df is taken, so intervals are never too narrow. */
+/* 97.5 % point of Student's distribution; between the rows the smaller df is taken, so intervals
+ * are never too narrow. */
 static double student(double df)
 {
-    static const double table[] = {12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
-                                   2.201,  2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
-                                   2.080,  2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042};
+    static const double table[] = {12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306,
+                                   2.262,  2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120,
+                                   2.110,  2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064,
+                                   2.060,  2.056, 2.052, 2.048, 2.045, 2.042};
     size_t n = sizeof table / sizeof table[0];
     if (!(df >= 1))
         return NAN;
@@ -70,13 +73,16 @@ struct promotion_interval promote_welch(const double *a, size_t na, const double
     double mean = stats_mean(a, na) - stats_mean(b, nb), half = NAN;
     if (na > 1 && nb > 1) {
         double va = stats_var(a, na) / (double)na, vb = stats_var(b, nb) / (double)nb;
-        double df = va + vb > 0 ? (va + vb) * (va + vb) / (va * va / (double)(na - 1) + vb * vb / (double)(nb - 1)) : 1e9;
+        double df = va + vb > 0 ? (va + vb) * (va + vb) /
+                                      (va * va / (double)(na - 1) + vb * vb / (double)(nb - 1))
+                                : 1e9;
         half = student(df) * sqrt(va + vb);
     }
     return (struct promotion_interval){mean, mean - half, mean + half};
 }
 
-/* ---- replay ----------------------------------------------------------------------------------- */
+/* ---- replay -----------------------------------------------------------------------------------
+ */
 
 static struct day *day_of(struct promote *p, int32_t day)
 {
@@ -89,15 +95,16 @@ static struct day *day_of(struct promote *p, int32_t day)
     return &p->day[p->n_days++];
 }
 
-/* Sums of one policy over the seeds, by day; a day that was measured for less than half counts for nothing. */
+/* Sums of one policy over the seeds, by day; a day that was measured for less than half counts for
+ * nothing. */
 struct side {
     struct run_result *result;
     struct run_day *day; /* [n_days] */
     int n_days;
 };
 
-static enum err_code run_side(struct promote *p, const struct world *w, const char *policy, int32_t from,
-                              struct side *out, struct err *e)
+static enum err_code run_side(struct promote *p, const struct world *w, const char *policy,
+                              int32_t from, struct side *out, struct err *e)
 {
     struct capacity_config *cfg = mem_zero(1, sizeof *cfg);
     struct learned l = {0};
@@ -127,7 +134,8 @@ static enum err_code run_side(struct promote *p, const struct world *w, const ch
     return rc;
 }
 
-static void add_days(struct promote *p, struct one *x, const struct world *w, const struct side side[2])
+static void add_days(struct promote *p, struct one *x, const struct world *w,
+                     const struct side side[2])
 {
     int64_t full = (int64_t)world_steps_per_day(w) * p->o->n_seeds;
     double seeds = p->o->n_seeds, steps = 0, misses[2] = {0};
@@ -153,7 +161,8 @@ static void add_days(struct promote *p, struct one *x, const struct world *w, co
     x->t.miss_challenger = steps > 0 ? misses[1] / steps : NAN;
 }
 
-static enum err_code replay(struct promote *p, struct one *x, const struct world *w, int32_t from, struct err *e)
+static enum err_code replay(struct promote *p, struct one *x, const struct world *w, int32_t from,
+                            struct err *e)
 {
     struct side side[2] = {{0}};
     enum err_code rc = ERR_OK;
@@ -172,7 +181,8 @@ static enum err_code replay(struct promote *p, struct one *x, const struct world
     return rc;
 }
 
-/* First judged step: at `since`, or after an hour of warming up when there are no records before it. */
+/* First judged step: at `since`, or after an hour of warming up when there are no records before
+ * it. */
 static int32_t first_step(const struct promote *p, const struct recorded *past)
 {
     int64_t step_us = past->scenario.step_us, from = (p->r.since_us - past->start_us) / step_us;
@@ -185,7 +195,8 @@ static struct store_query query_of(const struct promote *p, const struct one *x,
 {
     const char *slash = strchr(x->name, '/');
     (void)snprintf(ns, 254, "%.*s", (int)(slash - x->name), x->name);
-    return (struct store_query){.namespace_ = ns, .name = slash + 1, .since_us = p->r.since_us, .until_us = p->r.until_us};
+    return (struct store_query){
+        .namespace_ = ns, .name = slash + 1, .since_us = p->r.since_us, .until_us = p->r.until_us};
 }
 
 /* A target that cannot be compared is named; what is wrong with a policy is an error. */
@@ -201,8 +212,8 @@ static enum err_code compare(struct promote *p, struct store *s, struct one *x, 
     if (!rc) {
         double frac = (double)first_step(p, &past) / (double)past.n;
         past.scenario.train_frac = frac < 0.05 ? 0.05 : frac > 0.95 ? 0.95 : frac;
-        rc = world_from_demand(&past.scenario, past.qps, past.barred, past.n, past.start_us, *past.zone ? past.zone : NULL,
-                               &w, &why);
+        rc = world_from_demand(&past.scenario, past.qps, past.barred, past.n, past.start_us,
+                               *past.zone ? past.zone : NULL, &w, &why);
     }
     if (!rc) {
         const struct scenario_service *service = &past.scenario.service;
@@ -213,7 +224,8 @@ static enum err_code compare(struct promote *p, struct store *s, struct one *x, 
     if (!rc && !bad)
         bad = promote_live_add(p->live, s, &q, &past, &w->latency, first_step(p, &past), e);
     if (rc || (!bad && !x->t.compared)) {
-        (void)snprintf(x->note, sizeof x->note, "not compared: %.500s", rc ? why.msg : "no day was measured for more than half");
+        (void)snprintf(x->note, sizeof x->note, "not compared: %.500s",
+                       rc ? why.msg : "no day was measured for more than half");
         x->t.note = x->note;
     }
     world_free(w);
@@ -221,7 +233,8 @@ static enum err_code compare(struct promote *p, struct store *s, struct one *x, 
     return bad;
 }
 
-/* ---- verdict ---------------------------------------------------------------------------------- */
+/* ---- verdict ----------------------------------------------------------------------------------
+ */
 
 static void fill_totals(struct promote *p)
 {
@@ -258,7 +271,8 @@ static const struct promotion_target *worst(const struct promote *p)
     for (size_t i = 0; i < p->n; i++) {
         const struct promotion_target *t = &p->one[i].t;
         if (t->compared && t->miss_challenger - t->miss_champion > t->miss_margin &&
-            (!out || t->miss_challenger - t->miss_champion > out->miss_challenger - out->miss_champion))
+            (!out ||
+             t->miss_challenger - t->miss_champion > out->miss_challenger - out->miss_champion))
             out = t;
     }
     return out;
@@ -284,26 +298,37 @@ static void say(struct promote *p)
     char *out = p->words;
     switch (r->verdict) {
     case PROMOTION_PROMOTE:
-        (void)snprintf(out, TEXT, "%s costs %.1f %% less over %d days, significantly, and misses the SLO no more often%s.",
+        (void)snprintf(out, TEXT,
+                       "%s costs %.1f %% less over %d days, significantly, and misses the SLO no "
+                       "more often%s.",
                        r->challenger, cost, r->days,
                        r->days < PROMOTE_DAYS_ASKED ? "; seven days would be better ground" : "");
         break;
     case PROMOTION_NO_WIN:
-        (void)snprintf(out, TEXT, "%s costs %.1f %% %s over %d days, which may be chance (95 %%: %+.1f to %+.1f %%).",
-                       r->challenger, cost, r->cost_frac.mean > 0 ? "more" : "less", r->days, 100 * r->cost_frac.lo,
-                       100 * r->cost_frac.hi);
+        (void)snprintf(
+            out, TEXT,
+            "%s costs %.1f %% %s over %d days, which may be chance (95 %%: %+.1f to %+.1f %%).",
+            r->challenger, cost, r->cost_frac.mean > 0 ? "more" : "less", r->days,
+            100 * r->cost_frac.lo, 100 * r->cost_frac.hi);
         break;
     case PROMOTION_DEARER:
-        (void)snprintf(out, TEXT, "%s costs %.1f %% more over %d days, significantly.", r->challenger, cost, r->days);
+        (void)snprintf(out, TEXT, "%s costs %.1f %% more over %d days, significantly.",
+                       r->challenger, cost, r->days);
         break;
     case PROMOTION_MISSES:
-        (void)snprintf(out, TEXT, "%s costs %.1f %% less, but misses may rise by up to %.2f %% of the steps where %.2f %% is tolerated%s%.200s.",
-                       r->challenger, cost, 100 * (t ? fmax(t->miss_challenger - t->miss_champion, r->misses.hi) : r->misses.hi),
-                       100 * (t ? t->miss_margin : r->miss_margin), t ? "; worst: " : "", t ? t->name : "");
+        (void)snprintf(
+            out, TEXT,
+            "%s costs %.1f %% less, but misses may rise by up to %.2f %% of the steps where %.2f "
+            "%% is tolerated%s%.200s.",
+            r->challenger, cost,
+            100 * (t ? fmax(t->miss_challenger - t->miss_champion, r->misses.hi) : r->misses.hi),
+            100 * (t ? t->miss_margin : r->miss_margin), t ? "; worst: " : "", t ? t->name : "");
         break;
     default:
-        (void)snprintf(out, TEXT, "%d days are recorded (more than half of each measured); %d are needed, %d are better.", r->days, PROMOTE_DAYS_LEAST,
-                       PROMOTE_DAYS_ASKED);
+        (void)snprintf(
+            out, TEXT,
+            "%d days are recorded (more than half of each measured); %d are needed, %d are better.",
+            r->days, PROMOTE_DAYS_LEAST, PROMOTE_DAYS_ASKED);
     }
     p->r.words = p->words;
 }
@@ -312,12 +337,13 @@ static void say(struct promote *p)
 static void fill_setting(struct promote *p)
 {
     bool file = strchr(p->o->challenger, '.') != NULL;
-    (void)snprintf(p->setting, sizeof p->setting, file ? "policy: learned\n  policy_file: %s" : "policy: %s",
-                   p->o->challenger);
+    (void)snprintf(p->setting, sizeof p->setting,
+                   file ? "policy: learned\n  policy_file: %s" : "policy: %s", p->o->challenger);
     p->r.setting = p->r.verdict == PROMOTION_PROMOTE ? p->setting : NULL;
 }
 
-/* ---- who and when ----------------------------------------------------------------------------- */
+/* ---- who and when -----------------------------------------------------------------------------
+ */
 
 static bool on_target(void *ctx, const struct store_target *t)
 {
@@ -353,11 +379,13 @@ static enum err_code set_span(struct promote *p, struct store *s, struct err *e)
     if (!rc && !last_us)
         rc = err_set(e, ERR_MISSING, "store %s holds no decision of that time", store_path(s));
     p->r.until_us = p->o->until_us ? p->o->until_us : last_us + 1;
-    p->r.since_us = p->o->since_us ? p->o->since_us : p->r.until_us - PROMOTE_DAYS_ASKED * US_PER_DAY;
+    p->r.since_us =
+        p->o->since_us ? p->o->since_us : p->r.until_us - PROMOTE_DAYS_ASKED * US_PER_DAY;
     return rc;
 }
 
-/* The policies rows name, with the file of learned ones, newest first until one is not the challenger. */
+/* The policies rows name, with the file of learned ones, newest first until one is not the
+ * challenger. */
 struct champion {
     struct promote *p;
     struct store *s;
@@ -380,7 +408,8 @@ static bool on_config(void *ctx, const struct store_config *c)
 static bool same_policy(const char *a, const char *b)
 {
     size_t n = strcspn(a, "+"), k = strcspn(b, "+"); /* live, both are guarded */
-    return strcmp(a, b) == 0 || (n == k && strncmp(a, b, n) == 0 && !strchr(a, ':') && !strchr(b, ':'));
+    return strcmp(a, b) == 0 ||
+           (n == k && strncmp(a, b, n) == 0 && !strchr(a, ':') && !strchr(b, ':'));
 }
 
 static bool on_policy(void *ctx, const struct store_decision *d, const struct store_target *t)
@@ -398,7 +427,8 @@ static bool on_policy(void *ctx, const struct store_decision *d, const struct st
     return false;
 }
 
-/* Who acts, else who is decided beside: with A/B and switchback either may be the newest row of a target. */
+/* Who acts, else who is decided beside: with A/B and switchback either may be the newest row of a
+ * target. */
 static enum err_code find_champion(struct promote *p, struct store *s, struct err *e)
 {
     enum { ROWS = 20000 }; /* an hour or more of any store */
@@ -408,14 +438,20 @@ static enum err_code find_champion(struct promote *p, struct store *s, struct er
         (void)snprintf(p->champion, POLICY, "%s", p->o->champion);
     } else {
         for (int role = STORE_ACTING; role < STORE_ROLES && !*p->champion && !rc; role++) {
-            struct store_query q = {.newest_first = true, .limit = ROWS, .role = 1 + role, .since_us = p->r.since_us,
+            struct store_query q = {.newest_first = true,
+                                    .limit = ROWS,
+                                    .role = 1 + role,
+                                    .since_us = p->r.since_us,
                                     .until_us = p->r.until_us};
             rc = store_decisions(s, &q, on_policy, &c, e);
         }
     }
     if (!rc && !*p->champion)
-        rc = err_set(e, ERR_MISMATCH, "%s already decides every target of this time; name another --challenger, or what it is "
-                     "to be compared with by --champion", p->o->challenger);
+        rc = err_set(e, ERR_MISMATCH,
+                     "%s already decides every target of this time; name another --challenger, or "
+                     "what it is "
+                     "to be compared with by --champion",
+                     p->o->challenger);
     if (!rc && same_policy(p->champion, p->o->challenger))
         rc = err_set(e, ERR_MISMATCH, "champion and challenger are both %s", p->champion);
     return rc;
@@ -432,8 +468,11 @@ static enum err_code check_names(const struct promote *p, struct err *e)
     if (!rc && c.kind == CONTENDER_ORACLE)
         rc = err_set(e, ERR_INVAL, "challenger: the oracle knows the future");
     if (!rc && (strchr(p->o->challenger, ':') || strlen(p->o->challenger) >= POLICY))
-        rc = err_set(e, ERR_INVAL, "challenger %.100s: live, policies run with their defaults; compare settings with "
-                     "`sluice evaluate --from-store`", p->o->challenger);
+        rc = err_set(
+            e, ERR_INVAL,
+            "challenger %.100s: live, policies run with their defaults; compare settings with "
+            "`sluice evaluate --from-store`",
+            p->o->challenger);
     return rc;
 }
 
@@ -443,7 +482,8 @@ static enum err_code examine(struct promote *p, struct store *s, struct err *e)
     if (!rc)
         rc = store_targets(s, on_target, p, e);
     if (!rc && p->n == 0)
-        rc = err_set(e, ERR_MISSING, "store %s has no target %s", store_path(s), p->o->target ? p->o->target : "at all");
+        rc = err_set(e, ERR_MISSING, "store %s has no target %s", store_path(s),
+                     p->o->target ? p->o->target : "at all");
     if (!rc)
         rc = find_champion(p, s, e);
     if (!rc)
@@ -458,14 +498,19 @@ static enum err_code examine(struct promote *p, struct store *s, struct err *e)
     return rc;
 }
 
-enum err_code promote_new(struct store *s, const struct promote_opts *o, struct promote **out, struct err *e)
+enum err_code promote_new(struct store *s, const struct promote_opts *o, struct promote **out,
+                          struct err *e)
 {
     struct promote *p = mem_zero(1, sizeof *p);
     p->o = o;
     p->violation_max = 1;
     p->day = mem_zero(DAYS_MAX, sizeof *p->day);
-    p->r = (struct promotion){.champion = p->champion, .challenger = o->challenger, .zone = o->zone, .n_seeds = o->n_seeds,
-                              .days_least = PROMOTE_DAYS_LEAST, .days_asked = PROMOTE_DAYS_ASKED};
+    p->r = (struct promotion){.champion = p->champion,
+                              .challenger = o->challenger,
+                              .zone = o->zone,
+                              .n_seeds = o->n_seeds,
+                              .days_least = PROMOTE_DAYS_LEAST,
+                              .days_asked = PROMOTE_DAYS_ASKED};
     enum err_code rc = examine(p, s, e);
     if (rc) {
         promote_free(p);

@@ -1,8 +1,9 @@
 /* promote_live.c - what a store says of two policies at work.
  *
- * Whose decision a row is, its configuration says: the policy's name, or the file of a learned one.  What a step cost is the units asked for
- * over those its demand needed, so that targets and hours can be compared; misses are measured latencies over the
- * target.  Of each switchback period the first ten minutes are left out: the sizes are still the other policy's. */
+ * Whose decision a row is, its configuration says: the policy's name, or the file of a learned one.
+ * What a step cost is the units asked for over those its demand needed, so that targets and hours
+ * can be compared; misses are measured latencies over the target.  Of each switchback period the
+ * first ten minutes are left out: the sizes are still the other policy's. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,7 +64,8 @@ void promote_live_free(struct promote_live *l)
     mem_free(l);
 }
 
-/* ---- whose row -------------------------------------------------------------------------------- */
+/* ---- whose row --------------------------------------------------------------------------------
+ */
 
 /* "hpa" of "hpa:gpu=0.7" and "hpa+guard"; a file's name as it is. */
 static bool is_named(const char *wanted, const char *policy, const char *file)
@@ -108,7 +110,8 @@ static enum side side_of(struct promote_live *l, struct store *s, const struct s
         if (l->config[i].id == d->config_id)
             return l->config[i].side;
     enum err_code rc = store_config_get(s, d->config_id, on_config, &x, &x.e);
-    enum side side = rc || x.rc ? SIDE_OTHER : side_of_policy(l, d->policy, *x.file ? x.file : NULL);
+    enum side side =
+        rc || x.rc ? SIDE_OTHER : side_of_policy(l, d->policy, *x.file ? x.file : NULL);
     if (l->n_configs < CONFIGS_MAX) {
         l->config[l->n_configs].id = d->config_id;
         l->config[l->n_configs++].side = side;
@@ -116,7 +119,8 @@ static enum side side_of(struct promote_live *l, struct store *s, const struct s
     return side;
 }
 
-/* ---- one target ------------------------------------------------------------------------------- */
+/* ---- one target -------------------------------------------------------------------------------
+ */
 
 struct step {
     uint8_t acting, shadow; /* enum side */
@@ -135,7 +139,8 @@ struct reading {
 
 static struct step *step_at(const struct reading *r, int64_t t_us)
 {
-    int64_t step_us = r->past->scenario.step_us, i = (t_us - r->past->start_us - step_us / 2) / step_us;
+    int64_t step_us = r->past->scenario.step_us,
+            i = (t_us - r->past->start_us - step_us / 2) / step_us;
     return i >= 0 && i < r->past->n ? &r->step[i] : NULL;
 }
 
@@ -171,12 +176,15 @@ static bool on_sample(void *ctx, const struct store_sample *x)
     return true;
 }
 
-static void count_shadow(struct promote_live *l, const struct recorded *past, int64_t i, const struct step *x)
+static void count_shadow(struct promote_live *l, const struct recorded *past, int64_t i,
+                         const struct step *x)
 {
     bool acts = x->acting == SIDE_CHALLENGER;
-    if ((acts ? x->shadow != SIDE_CHAMPION : x->acting != SIDE_CHAMPION || x->shadow != SIDE_CHALLENGER))
+    if ((acts ? x->shadow != SIDE_CHAMPION
+              : x->acting != SIDE_CHAMPION || x->shadow != SIDE_CHALLENGER))
         return;
-    int champion = acts ? x->shadow_units : x->acting_units, challenger = acts ? x->acting_units : x->shadow_units;
+    int champion = acts ? x->shadow_units : x->acting_units,
+        challenger = acts ? x->acting_units : x->shadow_units;
     int64_t day = (past->start_us + i * past->scenario.step_us) / US_PER_DAY;
     l->day0 = l->day0 ? l->day0 : day - DAYS_MAX / 2;
     day -= l->day0;
@@ -188,8 +196,8 @@ static void count_shadow(struct promote_live *l, const struct recorded *past, in
     l->day[day].difference += challenger - champion;
 }
 
-static struct measured measured_over(const struct recorded *past, const struct latency_model *m, const struct step *step,
-                             int64_t from, int64_t to)
+static struct measured measured_over(const struct recorded *past, const struct latency_model *m,
+                                     const struct step *step, int64_t from, int64_t to)
 {
     struct measured t = {0};
     for (int64_t i = from; i < to; i++) {
@@ -245,8 +253,8 @@ static int64_t run_end(const struct step *step, int64_t i, int64_t n)
     return j;
 }
 
-static void add_periods(struct promote_live *l, const struct recorded *past, const struct latency_model *m,
-                        const struct step *step, int64_t from)
+static void add_periods(struct promote_live *l, const struct recorded *past,
+                        const struct latency_model *m, const struct step *step, int64_t from)
 {
     int64_t carry = CARRY_US / past->scenario.step_us;
     for (int64_t i = from, j, k; i < past->n; i = j) {
@@ -263,8 +271,8 @@ static void add_periods(struct promote_live *l, const struct recorded *past, con
     }
 }
 
-static void add_target(struct promote_live *l, const struct recorded *past, const struct latency_model *m,
-                       const struct step *step, int64_t from)
+static void add_target(struct promote_live *l, const struct recorded *past,
+                       const struct latency_model *m, const struct step *step, int64_t from)
 {
     int64_t of[4] = {0}, changes = 0;
     for (int64_t i = from, j; i < past->n; i = j) {
@@ -277,7 +285,8 @@ static void add_target(struct promote_live *l, const struct recorded *past, cons
         return;
     }
     for (int side = 0; side < 2; side++) {
-        if (of[SIDE_CHAMPION + side] * 10 < 9 * (past->n - from) || l->n_ab[side] == PROMOTE_TARGETS_MAX)
+        if (of[SIDE_CHAMPION + side] * 10 < 9 * (past->n - from) ||
+            l->n_ab[side] == PROMOTE_TARGETS_MAX)
             continue;
         struct measured t = measured_over(past, m, step, from, past->n);
         l->units[side][l->n_ab[side]] = over(&t);
@@ -286,13 +295,15 @@ static void add_target(struct promote_live *l, const struct recorded *past, cons
 }
 
 enum err_code promote_live_add(struct promote_live *l, struct store *s, const struct store_query *q,
-                               const struct recorded *past, const struct latency_model *m, int32_t from, struct err *e)
+                               const struct recorded *past, const struct latency_model *m,
+                               int32_t from, struct err *e)
 {
     struct reading r = {.l = l, .s = s, .past = past};
     r.step = mem_zero((size_t)past->n + 1, sizeof *r.step);
     enum err_code rc = store_decisions(s, q, on_decision, &r, e);
     for (int i = 0; i < r.n_ids && !rc; i++)
-        rc = store_samples(s, r.id[i], q->since_us, q->until_us ? q->until_us : INT64_MAX, on_sample, &r, e);
+        rc = store_samples(s, r.id[i], q->since_us, q->until_us ? q->until_us : INT64_MAX,
+                           on_sample, &r, e);
     for (int64_t i = from; i < past->n && !rc; i++)
         count_shadow(l, past, i, &r.step[i]);
     if (!rc)
@@ -301,7 +312,8 @@ enum err_code promote_live_add(struct promote_live *l, struct store *s, const st
     return rc;
 }
 
-/* ---- conclusions ------------------------------------------------------------------------------ */
+/* ---- conclusions ------------------------------------------------------------------------------
+ */
 
 static struct promotion_live shadow_of(const struct promote_live *l)
 {
@@ -316,7 +328,8 @@ static struct promotion_live shadow_of(const struct promote_live *l)
         x[i] *= (double)n / sum;
     return (struct promotion_live){.n = l->shadowed,
                                    .n_champion = (int)n,
-                                   .n_challenger = l->shadowed ? (int)(1000 * l->differed / l->shadowed) : 0,
+                                   .n_challenger =
+                                       l->shadowed ? (int)(1000 * l->differed / l->shadowed) : 0,
                                    .enough = n >= DAYS_LEAST,
                                    .units_frac = promote_interval(x, n),
                                    .misses = {NAN, NAN, NAN}};

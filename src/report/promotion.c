@@ -17,7 +17,8 @@ const char *promotion_verdict_name(enum promotion_verdict v)
     return names[v];
 }
 
-/* ---- text ------------------------------------------------------------------------------------- */
+/* ---- text -------------------------------------------------------------------------------------
+ */
 
 static void interval(struct buf *out, const struct promotion_interval *i)
 {
@@ -68,19 +69,19 @@ static void shadow_text(const struct promotion_live *s, struct buf *out)
 {
     if (!s->n)
         return;
-    buf_fmt(out, "in shadow: %lld decisions over %d days, %.1f %% of them differed; units ", (long long)s->n, s->n_champion,
-            s->n_challenger / 10.0);
+    buf_fmt(out, "in shadow: %lld decisions over %d days, %.1f %% of them differed; units ",
+            (long long)s->n, s->n_champion, s->n_challenger / 10.0);
     interval(out, &s->units_frac);
     buf_str(out, s->enough ? "\n" : "; too few days for an interval\n");
 }
 
-static void live_text(const struct promotion_live *l, const char *what, const char *unit, const char *least,
-                      struct buf *out)
+static void live_text(const struct promotion_live *l, const char *what, const char *unit,
+                      const char *least, struct buf *out)
 {
     if (!l->n)
         return;
-    buf_fmt(out, "%s: %d %s of the champion, %d of the challenger; units over what demand needed ", what, l->n_champion,
-            unit, l->n_challenger);
+    buf_fmt(out, "%s: %d %s of the champion, %d of the challenger; units over what demand needed ",
+            what, l->n_champion, unit, l->n_challenger);
     interval(out, &l->units_frac);
     buf_str(out, ", misses ");
     interval(out, &l->misses);
@@ -115,7 +116,8 @@ static void text(const struct promotion *p, bool colour, struct buf *out)
     buf_char(out, '\n');
 }
 
-/* ---- JSON ------------------------------------------------------------------------------------- */
+/* ---- JSON -------------------------------------------------------------------------------------
+ */
 
 static void put_interval(struct json_writer *w, const char *key, const struct promotion_interval *i)
 {
@@ -126,8 +128,8 @@ static void put_interval(struct json_writer *w, const char *key, const struct pr
     json_close(w);
 }
 
-static void put_live(struct json_writer *w, const char *key, const struct promotion_live *l, const char *champion,
-                     const char *challenger)
+static void put_live(struct json_writer *w, const char *key, const struct promotion_live *l,
+                     const char *champion, const char *challenger)
 {
     if (!l->n) {
         json_put_null(w, key);
@@ -194,7 +196,8 @@ static void json(const struct promotion *p, struct buf *out)
     buf_char(out, '\n');
 }
 
-void promotion_format(const struct promotion *p, enum cli_format format, bool colour, struct buf *out)
+void promotion_format(const struct promotion *p, enum cli_format format, bool colour,
+                      struct buf *out)
 {
     if (format == CLI_JSON)
         json(p, out);

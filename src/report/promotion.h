@@ -1,7 +1,8 @@
 /* promotion.h - champion and challenger: what the comparison found, and whether it is enough.
  *
- * A plain value filled elsewhere (daemon/promote.h), printed as text or JSON.  Intervals are 95 %; NaN: not known.  Differences
- * are challenger less champion: below zero is cheaper, or fewer misses.  Everything is borrowed. */
+ * A plain value filled elsewhere (daemon/promote.h), printed as text or JSON.  Intervals are 95 %;
+ * NaN: not known.  Differences are challenger less champion: below zero is cheaper, or fewer
+ * misses.  Everything is borrowed. */
 #ifndef REPORT_PROMOTION_H
 #define REPORT_PROMOTION_H
 
@@ -33,20 +34,22 @@ const char *promotion_verdict_name(enum promotion_verdict v);
 
 /* One target over the days replayed. */
 struct promotion_target {
-    const char *name, *note;   /* note: why it is not compared, or NULL */
+    const char *name, *note; /* note: why it is not compared, or NULL */
     bool compared;
     int days;
     double cost_champion_usd, cost_challenger_usd; /* all days */
     double miss_champion, miss_challenger;         /* of the steps */
-    double miss_margin;        /* tolerated more */
+    double miss_margin;                            /* tolerated more */
 };
 
 /* What was measured while both were at work; n 0: nothing of the kind is recorded. */
 struct promotion_live {
-    int64_t n;                 /* decisions (shadow), targets (A/B), pairs of periods (switchback) */
-    int n_champion, n_challenger; /* A/B: targets each; switchback: periods each; shadow: days, decisions that differed in 1/1000 */
+    int64_t n; /* decisions (shadow), targets (A/B), pairs of periods (switchback) */
+    int n_champion, n_challenger; /* A/B: targets each; switchback: periods each; shadow: days,
+                                     decisions that differed in 1/1000 */
     bool enough;
-    struct promotion_interval units_frac; /* units asked for over units needed (shadow: over the champion's), less the same of the champion */
+    struct promotion_interval units_frac; /* units asked for over units needed (shadow: over the
+                                             champion's), less the same of the champion */
     struct promotion_interval misses;     /* of the steps; shadow: NaN */
 };
 
@@ -62,11 +65,12 @@ struct promotion {
     struct promotion_interval misses;
     double miss_margin;
     enum promotion_verdict verdict;
-    const char *words;         /* the verdict with its numbers */
+    const char *words; /* the verdict with its numbers */
     struct promotion_live shadow, ab, switchback;
-    const char *setting;       /* lines of configuration; NULL unless promoted */
+    const char *setting; /* lines of configuration; NULL unless promoted */
 };
 
-void promotion_format(const struct promotion *p, enum cli_format format, bool colour, struct buf *out);
+void promotion_format(const struct promotion *p, enum cli_format format, bool colour,
+                      struct buf *out);
 
 #endif

@@ -1,4 +1,5 @@
-/* Overrides: from the command into the target's status, over a change of leaders, and out again by themselves. */
+/* Overrides: from the command into the target's status, over a change of leaders, and out again by
+ * themselves. */
 #include <string.h>
 
 #include "base/clock.h"
@@ -20,11 +21,17 @@ static void rounds(struct live_world *w, double qps, int n)
 
 static struct command to_units(int units, int64_t for_us)
 {
-    return (struct command){.kind = COMMAND_OVERRIDE, .ns = "shop", .name = "chat", .units = units, .for_us = for_us,
-                            .author = "ann", .reason = "launch"};
+    return (struct command){.kind = COMMAND_OVERRIDE,
+                            .ns = "shop",
+                            .name = "chat",
+                            .units = units,
+                            .for_us = for_us,
+                            .author = "ann",
+                            .reason = "launch"};
 }
 
-static const struct command clear = {.kind = COMMAND_OVERRIDE_CLEAR, .ns = "shop", .name = "chat", .author = "ann"};
+static const struct command clear = {
+    .kind = COMMAND_OVERRIDE_CLEAR, .ns = "shop", .name = "chat", .author = "ann"};
 
 /* Gives a command and turns the daemons until it is answered. */
 static struct command_answer give(struct live_world *w, int replica, struct command c)
@@ -111,7 +118,8 @@ TEST(an_override_is_cleared_and_a_stated_one_below_it_shows_again)
     assert_answer(give(&w, 0, to_units(9, 3600 * US_PER_S)), COMMAND_DONE, "");
     rounds(&w, 200, 20);
     assert_int_equal(live_world_units(&w, "chat"), 9);
-    assert_answer(give(&w, 0, clear), COMMAND_DONE, "spec.override of the CapacityTarget still fixes the size");
+    assert_answer(give(&w, 0, clear), COMMAND_DONE,
+                  "spec.override of the CapacityTarget still fixes the size");
     assert_field(&w, "status.override", NULL);
     rounds(&w, 200, 80);
     assert_int_equal(live_world_units(&w, "chat"), 6);
@@ -124,15 +132,19 @@ TEST(an_override_that_cannot_be_is_refused_and_says_why)
     start(&w, "");
     live_world_up(&w, 1);
     rounds(&w, 200, 2);
-    assert_answer(give(&w, 0, to_units(21, US_PER_S)), COMMAND_REFUSED, "units: 21 is outside 0..20");
-    assert_answer(give(&w, 0, to_units(-1, US_PER_S)), COMMAND_REFUSED, "units: -1 is outside 0..20");
+    assert_answer(give(&w, 0, to_units(21, US_PER_S)), COMMAND_REFUSED,
+                  "units: 21 is outside 0..20");
+    assert_answer(give(&w, 0, to_units(-1, US_PER_S)), COMMAND_REFUSED,
+                  "units: -1 is outside 0..20");
     assert_answer(give(&w, 1, to_units(5, US_PER_S)), COMMAND_NOT_LEADER, "does not lead");
     struct command c = to_units(5, US_PER_S);
     (void)snprintf(c.name, sizeof c.name, "nobody");
     assert_answer(give(&w, 0, c), COMMAND_NO_TARGET, "no target shop/nobody");
     assert_field(&w, "status.override", NULL);
-    (void)apiserver_fault(w.api, &(struct apiserver_fault){.kind = APISERVER_STATUS, .method = "PATCH",
-                                                           .path = "capacitytargets/chat/status", .status = 403});
+    (void)apiserver_fault(w.api, &(struct apiserver_fault){.kind = APISERVER_STATUS,
+                                                           .method = "PATCH",
+                                                           .path = "capacitytargets/chat/status",
+                                                           .status = 403});
     assert_answer(give(&w, 0, to_units(5, US_PER_S)), COMMAND_REFUSED, "403");
     apiserver_clear(w.api, 0);
     assert_field(&w, "status.override", NULL);
@@ -182,9 +194,10 @@ TEST(the_account_of_the_stage_suffices_to_override)
         const struct right *r = &rights[i];
         if (r->from > STAGE_SINGLE)
             continue;
-        (void)snprintf(resources[n], sizeof resources[n], "%s%s%s", r->resource, r->subresource ? "/" : "",
-                       r->subresource ? r->subresource : "");
-        rules[n] = (struct apiserver_rule){commas(r->verbs, verbs[n]), r->group, resources[n], NULL};
+        (void)snprintf(resources[n], sizeof resources[n], "%s%s%s", r->resource,
+                       r->subresource ? "/" : "", r->subresource ? r->subresource : "");
+        rules[n] =
+            (struct apiserver_rule){commas(r->verbs, verbs[n]), r->group, resources[n], NULL};
         n++;
     }
     live_world_start(&w, "single", "policy: rules\n", NULL);

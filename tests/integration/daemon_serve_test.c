@@ -1,10 +1,10 @@
-/* What the daemon's endpoints find by themselves: a token of their own, and who the API server is. */
+/* What the daemon's endpoints find by themselves: a token of their own, and who the API server is.
+ */
 #include <sys/stat.h>
 
 #include "base/file.h"
 #include "tests/live/live_world.h"
 #include "tests/unit/daemon/tls_fixture.h"
-
 
 /* A port that was free a moment ago. */
 static int free_port(void)
@@ -22,7 +22,10 @@ static int free_port(void)
 static void up(struct live_world *w, char *const *sets, size_t n)
 {
     struct err e = {0};
-    struct daemon_opts o = {.config_path = w->seat[0].config, .replica = "r0", .sets = sets, .n_sets = n,
+    struct daemon_opts o = {.config_path = w->seat[0].config,
+                            .replica = "r0",
+                            .sets = sets,
+                            .n_sets = n,
                             .outside = &w->seat[0].outside};
     assert_ok(daemon_new(&o, &w->daemon[0], &e), &e);
 }
@@ -32,8 +35,10 @@ static void load_trust(struct live_world *w, const char *dir, const char *ca)
     struct buf pem, text = buf_init(1 << 20);
     struct err e;
     assert_ok(file_read(test_path("%s/%s.pem", dir, ca), 1 << 20, &pem, &e), &e);
-    buf_str(&text, "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"namespace\":\"kube-system\",\"name\":"
-                   "\"extension-apiserver-authentication\"},\"data\":{\"requestheader-client-ca-file\":");
+    buf_str(&text,
+            "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"namespace\":\"kube-"
+            "system\",\"name\":"
+            "\"extension-apiserver-authentication\"},\"data\":{\"requestheader-client-ca-file\":");
     json_quote(&text, pem.p, pem.n);
     buf_str(&text, ",\"requestheader-allowed-names\":\"[\\\"front-proxy-client\\\"]\","
                    "\"requestheader-username-headers\":\"[\\\"X-Remote-User\\\"]\"}}");
@@ -45,8 +50,8 @@ static void load_trust(struct live_world *w, const char *dir, const char *ca)
 static int ask(const struct rig *r, int port, const char *who)
 {
     char body[4096];
-    return tls_ask(r, (uint16_t)port, who, "GET", "/apis/external.metrics.k8s.io/v1beta1", "X-Remote-User: hpa\r\n", body,
-                   sizeof body);
+    return tls_ask(r, (uint16_t)port, who, "GET", "/apis/external.metrics.k8s.io/v1beta1",
+                   "X-Remote-User: hpa\r\n", body, sizeof body);
 }
 
 static size_t asked(struct live_world *w)
@@ -117,8 +122,11 @@ TEST(a_config_map_that_makes_no_sense_lets_nobody_in)
                     (char *)(uintptr_t)test_path("serve.external_key_file=%s/serving.key", r.dir)};
     up(&w, sets, ARRAY_LEN(sets));
     for (size_t i = 0; i < ARRAY_LEN(data); i++) {
-        apiserver_must_load(w.api, test_path("apiVersion: v1\nkind: ConfigMap\nmetadata: {namespace: kube-system, name: "
-                                             "extension-apiserver-authentication}\ndata: %s\n", data[i]));
+        apiserver_must_load(
+            w.api,
+            test_path("apiVersion: v1\nkind: ConfigMap\nmetadata: {namespace: kube-system, name: "
+                      "extension-apiserver-authentication}\ndata: %s\n",
+                      data[i]));
         pass(&w, 61 * US_PER_S);
         assert_int_equal(ask(&r, port, NULL), 0);
         assert_int_equal(asked(&w), i + 1);

@@ -1,4 +1,5 @@
-/* A live target read and simulated: against the test API server and a real Prometheus; nothing may be written. */
+/* A live target read and simulated: against the test API server and a real Prometheus; nothing may
+ * be written. */
 #include <math.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,7 +26,8 @@ struct site {
 /* A daily wave, and a level that tells the days apart. */
 static double load_at(int64_t t_s)
 {
-    return 420 + 100 * sin(2 * 3.14159265358979 * (double)(t_s % DAY_S) / DAY_S) + 5 * (double)(t_s / DAY_S % 7);
+    return 420 + 100 * sin(2 * 3.14159265358979 * (double)(t_s % DAY_S) / DAY_S) +
+           5 * (double)(t_s / DAY_S % 7);
 }
 
 static void start_prometheus(struct site *s, int hours)
@@ -38,7 +40,8 @@ static void start_prometheus(struct site *s, int hours)
     assert_non_null(f);
     (void)fputs("# TYPE m_qps gauge\n", f);
     for (int64_t t = s->now_s - (int64_t)hours * 3600; t <= s->now_s; t += POINT_S)
-        (void)fprintf(f, "m_qps{namespace=\"shop\",deployment=\"chat\"} %.17g %lld\n", load_at(t), (long long)t);
+        (void)fprintf(f, "m_qps{namespace=\"shop\",deployment=\"chat\"} %.17g %lld\n", load_at(t),
+                      (long long)t);
     (void)fputs("# EOF\n", f);
     assert_int_equal(fclose(f), 0);
     test_prometheus_blocks(text, data);
@@ -56,18 +59,26 @@ static void start_cluster(struct site *s)
         "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\nstatus:\n"
         "  allocatable: {cpu: '512', memory: 4Ti, pods: '5000', nvidia.com/gpu: '4096'}\n"
         "  conditions: [{type: Ready, status: 'True'}]\n"
-        "---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: chat, namespace: shop, labels: {sluice.dev/managed: 'true'}}\n"
-        "spec:\n  replicas: 3\n  selector: {matchLabels: {app: chat}}\n  template: {metadata: {labels: {app: chat}}, spec: "
+        "---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: chat, namespace: shop, "
+        "labels: {sluice.dev/managed: 'true'}}\n"
+        "spec:\n  replicas: 3\n  selector: {matchLabels: {app: chat}}\n  template: {metadata: "
+        "{labels: {app: chat}}, spec: "
         "{containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: '1'}}}]}}\n"
-        "---\napiVersion: sluice.dev/v1alpha1\nkind: CapacityTarget\nmetadata: {name: chat, namespace: shop}\n"
-        "spec:\n  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: chat}\n  minUnits: 1\n  maxUnits: 20\n"
+        "---\napiVersion: sluice.dev/v1alpha1\nkind: CapacityTarget\nmetadata: {name: chat, "
+        "namespace: shop}\n"
+        "spec:\n  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: chat}\n  minUnits: "
+        "1\n  maxUnits: 20\n"
         "  minSafeUnits: 1\n  priceUsdPerHour: 2.5\n  class: P0\n  slo: {p99Milliseconds: 200}\n"
         "  latency: {serviceMilliseconds: 25, slots: 2}\n  policy: mpc\n");
     apiserver_settle(s->api);
-    assert_int_equal(apiserver_call(s->api, "PATCH", "/apis/apps/v1/namespaces/shop/deployments/chat",
-                                    "application/merge-patch+json",
-                                    "{\"metadata\":{\"annotations\":{\"test.sluice.dev/pod-start-ms\":\"900000-900000\"}},"
-                                    "\"spec\":{\"replicas\":5}}", NULL), 200);
+    assert_int_equal(
+        apiserver_call(
+            s->api, "PATCH", "/apis/apps/v1/namespaces/shop/deployments/chat",
+            "application/merge-patch+json",
+            "{\"metadata\":{\"annotations\":{\"test.sluice.dev/pod-start-ms\":\"900000-900000\"}},"
+            "\"spec\":{\"replicas\":5}}",
+            NULL),
+        200);
     apiserver_settle(s->api);
 }
 
@@ -79,7 +90,8 @@ static void configure(struct site *s, const char *token, const char *more)
     assert_ok(apiserver_kubeconfig(s->api, kubeconfig, token, &e), &e);
     (void)snprintf(s->yaml, sizeof s->yaml, "%s/sluice.yaml", test_tmp_dir());
     int n = snprintf(text, sizeof text,
-                     "state_dir: %s\nkube: {kubeconfig: %s}\nqueries:\n  skew_query: none\n  qps: {query: m_qps, by: workload, label: deployment, "
+                     "state_dir: %s\nkube: {kubeconfig: %s}\nqueries:\n  skew_query: none\n  qps: "
+                     "{query: m_qps, by: workload, label: deployment, "
                      "aggregate: one}\n%s",
                      test_tmp_dir(), kubeconfig, more);
     test_write_file(s->yaml, text, (size_t)n);
@@ -112,20 +124,23 @@ static int simulate(const struct site *s, const char *args, struct buf *out)
     self[n] = '\0';
     for (int up = 0; up < 3; up++)
         *strrchr(self, '/') = '\0';
-    int status = system(test_path("%s/sluice simulate --from-cluster -c %s --set prometheus.url=%s --seeds 2 %s > %s/out 2>&1",
-                                  self, s->yaml, s->prom.url[0] ? s->prom.url : "http://127.0.0.1:1", args, test_tmp_dir()));
+    int status = system(test_path(
+        "%s/sluice simulate --from-cluster -c %s --set prometheus.url=%s --seeds 2 %s > %s/out "
+        "2>&1",
+        self, s->yaml, s->prom.url[0] ? s->prom.url : "http://127.0.0.1:1", args, test_tmp_dir()));
     assert_true(WIFEXITED(status));
     assert_ok(file_read(test_path("%s/out", test_tmp_dir()), 1 << 22, out, &e), &e);
     return WEXITSTATUS(status);
 }
 
-static void assert_run(const struct site *s, const char *args, int status, const char *words, const char *not)
+static void assert_run(const struct site *s, const char *args, int status, const char *words,
+                       const char * not )
 {
     struct buf out;
     int got = simulate(s, args, &out);
-    if (got != status || !strstr(out.p, words) || (not && strstr(out.p, not)))
-        fail_msg("simulate %s: exit %d, expected %d and \"%s\", not \"%s\":\n%s", args, got, status, words, not ? not : "",
-                 out.p);
+    if (got != status || !strstr(out.p, words) || (not &&strstr(out.p, not )))
+        fail_msg("simulate %s: exit %d, expected %d and \"%s\", not \"%s\":\n%s", args, got, status,
+                 words, not ? not : "", out.p);
     buf_fini(&out);
 }
 
@@ -134,7 +149,8 @@ static enum err_code read_target(struct site *s, struct from_cluster *f, struct 
     struct run_config c;
     char *sets[] = {(char *)(uintptr_t)test_path("prometheus.url=%s", s->prom.url)};
     assert_ok(run_config_load(&c, s->yaml, sets, 1, NULL, e), e);
-    struct from_cluster_opts o = {.config = &c, .since_us = (int64_t)DAYS * DAY_S * US_PER_S, .ahead_us = 7200 * US_PER_S};
+    struct from_cluster_opts o = {
+        .config = &c, .since_us = (int64_t)DAYS * DAY_S * US_PER_S, .ahead_us = 7200 * US_PER_S};
     enum err_code rc = from_cluster_read(&o, f, e);
     run_config_fini(&c);
     return rc;
@@ -173,7 +189,8 @@ TEST(a_live_target_is_simulated_from_its_present_state_and_nothing_is_written)
     assert_run(&s, "", 0, "shop/chat now: 5 units asked for, 3 ready, 2 warming", "could write");
     assert_run(&s, "--policy hpa --policy queue --ahead 1h", 0, "size as it is", "predictive");
     assert_run(&s, "--format json --policy hpa -q", 0, "\"slo_violation_frac\"", NULL);
-    assert_run(&s, "--policy hpa --steps --ahead 30min --format csv -q", 0, "units_requested", NULL);
+    assert_run(&s, "--policy hpa --steps --ahead 30min --format csv -q", 0, "units_requested",
+               NULL);
     configure(&s, NULL, ""); /* an administrator's */
     assert_run(&s, "--ahead 1h", 0, "these credentials could write", NULL);
     assert_run(&s, "--ahead 1h --allow-writable-credentials", 0, "size as it is", "could write");
@@ -199,8 +216,11 @@ TEST(a_breaker_that_is_open_stays_open_in_the_simulation)
     struct contender who;
     struct err e = {0};
     site_start(&s, DAYS, 2);
-    static const char body[] = "{\"status\":{\"safety\":{\"state\":\"BreakerOpen\",\"breakerUntil\":\"2099-01-01T00:00:00Z\"}}}";
-    assert_int_equal(apiserver_call(s.api, "PATCH", TARGET_PATH "/status", "application/merge-patch+json", body, NULL), 200);
+    static const char body[] = "{\"status\":{\"safety\":{\"state\":\"BreakerOpen\","
+                               "\"breakerUntil\":\"2099-01-01T00:00:00Z\"}}}";
+    assert_int_equal(apiserver_call(s.api, "PATCH", TARGET_PATH "/status",
+                                    "application/merge-patch+json", body, NULL),
+                     200);
     configure(&s, APISERVER_READER_TOKEN, "");
     assert_ok(contender_parse("static:units=20", &who, &e), &e);
     who.guarded = true;

@@ -29,8 +29,9 @@ static int promote(const char *args, struct buf *out)
     self[n] = '\0';
     for (int up = 0; up < 3; up++)
         *strrchr(self, '/') = '\0';
-    int status = system(test_path("%s/sluice promote --store %s/promote.db --seeds 1 %s > %s/out 2>&1", self, test_tmp_dir(),
-                                  args, test_tmp_dir()));
+    int status =
+        system(test_path("%s/sluice promote --store %s/promote.db --seeds 1 %s > %s/out 2>&1", self,
+                         test_tmp_dir(), args, test_tmp_dir()));
     assert_true(WIFEXITED(status));
     assert_ok(file_read(test_path("%s/out", test_tmp_dir()), 1 << 20, out, &e), &e);
     return WEXITSTATUS(status);
@@ -41,13 +42,15 @@ static void assert_run(const char *args, int status, const char *words)
     struct buf out;
     int got = promote(args, &out);
     if (got != status || !strstr(out.p, words))
-        fail_msg("promote %s: exit %d, expected %d and \"%s\":\n%s", args, got, status, words, out.p);
+        fail_msg("promote %s: exit %d, expected %d and \"%s\":\n%s", args, got, status, words,
+                 out.p);
     buf_fini(&out);
 }
 
 static bool on_note(void *ctx, const struct store_note *n)
 {
-    if (n->kind == STORE_NOTE_PROMOTE && strcmp(n->author, "ann") == 0 && strstr(n->text, "mpc costs"))
+    if (n->kind == STORE_NOTE_PROMOTE && strcmp(n->author, "ann") == 0 &&
+        strstr(n->text, "mpc costs"))
         ++*(int *)ctx;
     return true;
 }
@@ -68,7 +71,8 @@ TEST(promote_exits_0_for_a_win_and_1_otherwise_and_apply_leaves_a_note)
     assert_run("--challenger mpc --since 24h", 1, "days are recorded");
     assert_run("", 2, "--challenger names the policy");
     assert_run("--challenger mpc --format csv", 2, "a table or json");
-    assert_run("--challenger mpc --apply --author ann", 0, "reloaded within seconds:\n  policy: mpc");
+    assert_run("--challenger mpc --apply --author ann", 0,
+               "reloaded within seconds:\n  policy: mpc");
     fix_open(f, f->path);
     assert_ok(store_notes(f->store, 0, INT64_MAX, on_note, &notes, &e), &e);
     assert_int_equal(notes, 1);

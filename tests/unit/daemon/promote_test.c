@@ -1,4 +1,5 @@
-/* promote_test.c - made-up stores whose verdict is known: a win, a tie, a loss, misses, too few days; and both at work live. */
+/* promote_test.c - made-up stores whose verdict is known: a win, a tie, a loss, misses, too few
+ * days; and both at work live. */
 #include "daemon/promote.h"
 
 #include "base/clock.h"
@@ -6,7 +7,8 @@
 #include "base/json.h"
 #include "tests/unit/daemon/record_fixture.h"
 
-/* `hours` of a calm daily wave at the decision step, recorded as decided by the fixture's policy. */
+/* `hours` of a calm daily wave at the decision step, recorded as decided by the fixture's policy.
+ */
 static void live(struct fix *f, int hours)
 {
     struct err e;
@@ -32,7 +34,8 @@ static struct promote *promoted(struct fix *f, const struct promote_opts *o)
     return p;
 }
 
-static void assert_verdict(const struct promotion *r, enum promotion_verdict want, const char *words)
+static void assert_verdict(const struct promotion *r, enum promotion_verdict want,
+                           const char *words)
 {
     struct buf b = buf_init(1 << 20);
     promotion_format(r, CLI_TABLE, false, &b);
@@ -62,7 +65,8 @@ TEST(a_cheaper_challenger_that_keeps_the_slo_is_promoted)
     assert_verdict(r, PROMOTION_PROMOTE, "Promote: mpc costs");
     assert_string_equal(r->champion, "static");
     assert_int_equal(r->days, 4);
-    assert_true(r->cost_frac.lo < r->cost_frac.mean && r->cost_frac.mean < r->cost_frac.hi && r->cost_frac.hi < -0.3);
+    assert_true(r->cost_frac.lo < r->cost_frac.mean && r->cost_frac.mean < r->cost_frac.hi &&
+                r->cost_frac.hi < -0.3);
     assert_true(r->misses.hi < 0.2 * 0.2);
     assert_string_equal(r->setting, "policy: mpc");
     assert_non_null(strstr(r->words, "seven days would be better"));
@@ -76,7 +80,8 @@ TEST(a_cheaper_challenger_that_misses_more_is_not_promoted)
     struct promote_opts o = promote_opts_default("mpc");
     o.n_seeds = 2;
     struct promote *p = promoted(f, &o);
-    assert_verdict(promote_result(p), PROMOTION_MISSES, "where 0.20 % is tolerated; worst: shop/search");
+    assert_verdict(promote_result(p), PROMOTION_MISSES,
+                   "where 0.20 % is tolerated; worst: shop/search");
     assert_null(promote_result(p)->setting);
     promote_free(p);
     fix_free(f);
@@ -144,7 +149,8 @@ TEST(questions_that_cannot_be_answered_say_why)
     fix_free(f);
 }
 
-/* ---- both at work ----------------------------------------------------------------------------- */
+/* ---- both at work -----------------------------------------------------------------------------
+ */
 
 static void act_as(struct fix *f, const char *policy)
 {
@@ -168,7 +174,8 @@ TEST(alternating_periods_are_paired_and_few_of_them_say_so)
         live(f, 2);
     }
     struct promote *p = live_only(f);
-    assert_verdict(promote_result(p), PROMOTION_TOO_SHORT, "by period: 3 periods of the champion, 3 of the challenger");
+    assert_verdict(promote_result(p), PROMOTION_TOO_SHORT,
+                   "by period: 3 periods of the champion, 3 of the challenger");
     assert_verdict(promote_result(p), PROMOTION_TOO_SHORT, "too few to say (8 each at least)");
     promote_free(p);
     for (int i = 0; i < 12; i++) {
@@ -192,8 +199,12 @@ TEST(targets_of_both_policies_are_compared_as_groups)
     int64_t start_us = f->now_us;
     for (int i = 0; i < 12; i++) {
         struct err e;
-        struct store_target t = {.cluster = "test", .group = "apps", .kind = "Deployment", .namespace_ = "shop",
-                                 .name = test_path("s%d", i), .uid = test_path("u%d", i)};
+        struct store_target t = {.cluster = "test",
+                                 .group = "apps",
+                                 .kind = "Deployment",
+                                 .namespace_ = "shop",
+                                 .name = test_path("s%d", i),
+                                 .uid = test_path("u%d", i)};
         f->now_us = start_us;
         assert_ok(store_target_id(f->store, &t, f->now_us, &f->target_id, &e), &e);
         act_as(f, i % 2 ? "mpc" : "static");
@@ -218,7 +229,8 @@ TEST(targets_of_both_policies_are_compared_as_groups)
 }
 
 /* One step of the acting policy, and of another beside it. */
-static void step_with_shadow(struct fix *f, struct capacity_config *other, struct capacity_state *memory, int64_t config_id,
+static void step_with_shadow(struct fix *f, struct capacity_config *other,
+                             struct capacity_state *memory, int64_t config_id,
                              struct record_stream *stream)
 {
     struct capacity_record record = {0};
@@ -274,7 +286,8 @@ TEST(shadow_rows_tell_how_often_the_challenger_would_have_differed)
     fix_free(f);
 }
 
-/* ---- as JSON ---------------------------------------------------------------------------------- */
+/* ---- as JSON ----------------------------------------------------------------------------------
+ */
 
 TEST(a_promotion_as_json_has_numbers_verdict_and_setting)
 {
