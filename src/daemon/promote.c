@@ -17,7 +17,7 @@ enum { NAME = 520, TEXT = 600, DAYS_MAX = 400, POLICY = 256, WARM_DAYS = 15, SHA
 
 struct one {
     struct promotion_target t;
-    char name[NAME], note[TEXT], policy[POLICY]; /* policy: that acted last */
+    char name[NAME], note[TEXT];
 };
 
 /* One local day, all targets. */
