@@ -38,6 +38,7 @@ struct lane {
     const struct capacity_config *cfg; /* env.cfg, or the lane's own with an outlook */
     struct capacity_state *state;      /* in env.state */
     struct capsim *sim;                /* in env.sim */
+    int32_t next_point;                /* step at which the next forecast is made */
 };
 
 /* A configuration with an outlook: its workspace belongs to one thread, so each lane has one. */
@@ -85,11 +86,19 @@ struct capacity_env_opts capacity_env_opts_default(const struct world *w)
     };
 }
 
+/* The one made last; a division here, none at the steps between. */
+static void take_forecast(const struct capacity_env *env, struct lane *l)
+{
+    int32_t every = env->w->point_steps;
+    l->core.view.forecast = *chance_forecast(env->chance[l->core.chance], env->w, l->sim->step);
+    l->next_point = (l->sim->step / every + 1) * every;
+}
+
 /* obs NULL where nobody looks. */
 static void observe(const struct capacity_env *env, struct lane *l, float *obs)
 {
-    if (l->sim->step % env->w->point_steps == 0)
-        l->core.view.forecast = *chance_forecast(env->chance[l->core.chance], env->w, l->sim->step);
+    if (l->sim->step == l->next_point)
+        take_forecast(env, l);
     capacity_observe(l->cfg, &l->core.view, l->state, obs);
 }
 
@@ -123,7 +132,7 @@ static void start_episode(const struct capacity_env *env, struct lane *l)
     capacity_state_init(l->cfg, l->state);
     capsim_reset(l->sim, &env->w->sim, &env->w->trace, env->chance[c->chance]->seed, start,
                  run_start_units(env->w, start), &c->view);
-    c->view.forecast = *chance_forecast(env->chance[c->chance], env->w, start);
+    take_forecast(env, l);
     for (int i = 0; i < WARM_STEPS; i++) {
         observe(env, l, NULL);
         int units = l->state->base_units >= 0 ? l->state->base_units
@@ -164,9 +173,9 @@ static void score(const struct capacity_env *env, struct lane *l, const struct c
 }
 
 /* Lanes stand far apart in the trace, so its lines are the ones that miss. */
-static void prefetch_trace(const struct capacity_env *env, int i)
+static void prefetch_trace(const struct capacity_env *env, const struct lane *l)
 {
-    int32_t step = lane_at(env, i)->sim->step;
+    int32_t step = l->sim->step;
     __builtin_prefetch(&env->w->trace.demand[step]);
     __builtin_prefetch(&env->w->trace.peak_ahead[step + 1]);
 }
@@ -182,7 +191,7 @@ static void venv_step(void *arg, int lane_begin, int lane_end, const int32_t *ac
         struct capsim_out what;
         int change;
         if (i + 1 < lane_end)
-            prefetch_trace(env, i + 1);
+            prefetch_trace(env, lane_at(env, i + 1));
         advance(env, l, l->core.units[action[i]], &what, &change);
         score(env, l, &what, change, &out->reward[i], &out->cost[i]);
         show(env, l, obs, mask);
@@ -323,6 +332,7 @@ static enum err_code load_lane(struct capacity_env *env, int i, const unsigned c
     if (!core_sane(env, &l->core, l->sim) || !view_sane(env, &l->core) ||
         !sim_sane(env, env->chance[l->core.chance], l->sim, &l->core.view, fresh))
         return err_set(e, ERR_PARSE, "environment state of lane %d is damaged", i);
+    take_forecast(env, l);
     enum err_code rc = capacity_state_unpack(l->cfg, p + sizeof l->core + n_sim,
                                              capacity_state_pack_size(l->cfg), l->state, e);
     return rc ? err_wrap(e, "lane %d", i) : ERR_OK;
