@@ -13,15 +13,6 @@ void daemon_note(struct daemon *d, enum store_note_kind kind, const struct live 
 
 /* ---- the others ------------------------------------------------------------------------------- */
 
-static void breaker_reset(struct daemon *d, struct live *l, const struct command *c)
-{
-    guard_breaker_reset(&l->target.main.state.guard);
-    if (l->target.challenger.ready)
-        guard_breaker_reset(&l->target.challenger.state.guard);
-    daemon_note(d, STORE_NOTE_BREAKER_RESET, l, c, 0);
-    shared_command_answer(d->shared, c->id, COMMAND_DONE, "the breaker is closed");
-}
-
 /* Capacity strands nothing: what it holds back is a size, which stays as it is. */
 static void release(struct daemon *d, const struct command *c)
 {
@@ -41,10 +32,8 @@ static void run(struct daemon *d, const struct command *c)
     } else if (!daemon_leads(d)) {
         shared_command_answer(d->shared, c->id, COMMAND_NOT_LEADER,
                               daemon_acts_in(d) ? "this replica does not lead" : "the stage is observe: nothing is written");
-    } else if (c->kind == COMMAND_BREAKER_RESET) {
-        breaker_reset(d, l, c);
     } else if (l->source != LIVE_SPEC) {
-        shared_command_answer(d->shared, c->id, COMMAND_REFUSED, "only a CapacityTarget can be overridden");
+        shared_command_answer(d->shared, c->id, COMMAND_REFUSED, "only a CapacityTarget is acted on: there is nothing to override or reset");
     } else {
         daemon_override(d, l, c);
     }

@@ -80,6 +80,11 @@ static bool same(const struct status_override *a, const struct status_override *
 static void done(struct daemon *d, struct live *l)
 {
     const struct override_wait *w = l->override_wait;
+    if (w->command.kind == COMMAND_BREAKER_RESET) {
+        daemon_note(d, STORE_NOTE_BREAKER_RESET, l, &w->command, 0);
+        daemon_override_drop(d, l, COMMAND_DONE, "the breaker is closed");
+        return;
+    }
     bool clear = w->want.units < 0, spec = clear && in_spec(d, l).units >= 0;
     daemon_note(d, STORE_NOTE_OVERRIDE, l, &w->command, clear ? 0 : w->want.until_us);
     daemon_override_drop(d, l, COMMAND_DONE,
@@ -94,11 +99,20 @@ void daemon_override_written(struct daemon *d, struct live *l, const struct act_
     if (!w || !w->begun)
         return;
     w->begun = false;
-    if (same(&executor_status(l->executor)->fixed, &w->want))
+    const struct target_status *now = executor_status(l->executor);
+    bool reset = w->command.kind == COMMAND_BREAKER_RESET;
+    if (reset ? now->safety.breaker_until_us == SAFETY_NEVER : same(&now->fixed, &w->want))
         done(d, l);
     else if (!r->conflict || ++w->tries >= TRIES)
         daemon_override_drop(d, l, COMMAND_REFUSED,
                              *r->text ? r->text : "the status could not be written");
+}
+
+static void close_breakers(struct target *t)
+{
+    guard_breaker_reset(&t->main.state.guard);
+    if (t->challenger.ready)
+        guard_breaker_reset(&t->challenger.state.guard);
 }
 
 /* Once the executor is free and knows the status; what the answer is then comes from
@@ -116,6 +130,8 @@ static void try_to_write(struct daemon *d, struct live *l)
     }
     if (!l->adopted || executor_pending(l->executor))
         return; /* read or reconciled first, by daemon_act */
+    if (w->command.kind == COMMAND_BREAKER_RESET) /* again: a status read meanwhile may have opened it */
+        close_breakers(&l->target);
     daemon_fill_status(d, l);
     w->begun = true;
     if (executor_publish(l->executor, &l->status, true, &w->begun, &e))
@@ -144,15 +160,15 @@ static const char *obstacle(const struct live *l)
 {
     return !l->executor ? "its workload cannot be sized: see the target's condition Active"
            : l->status_error.code ? l->status_error.msg
-           : l->override_wait     ? "another override of this target is being written: try again"
+           : l->override_wait     ? "another command for this target is being written: try again"
                                   : NULL;
 }
 
 void daemon_override(struct daemon *d, struct live *l, const struct command *c)
 {
-    bool clear = c->kind == COMMAND_OVERRIDE_CLEAR;
+    bool fixes = c->kind == COMMAND_OVERRIDE;
     const char *why = obstacle(l);
-    if (why || (!clear && (c->units < 0 || c->units > l->target.spec.units_max))) {
+    if (why || (fixes && (c->units < 0 || c->units > l->target.spec.units_max))) {
         if (why)
             shared_command_answer(d->shared, c->id, COMMAND_REFUSED, "%.220s", why);
         else
@@ -162,8 +178,9 @@ void daemon_override(struct daemon *d, struct live *l, const struct command *c)
     }
     struct override_wait *w = mem_zero(1, sizeof *w);
     w->command = *c;
-    w->want.units = clear ? -1 : c->units;
-    if (!clear) {
+    w->want = c->kind == COMMAND_BREAKER_RESET ? in_status(d, l) : none;
+    if (fixes) {
+        w->want.units = c->units;
         w->want.until_us = c->for_us ? d->now_us + c->for_us : c->until_us;
         (void)snprintf(w->want.author, sizeof w->want.author, "%s",
                        *c->author ? c->author : "unknown");

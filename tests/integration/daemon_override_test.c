@@ -212,3 +212,18 @@ TEST(the_account_of_the_stage_suffices_to_override)
     assert_answer(give(&w, 0, clear), COMMAND_DONE, "cleared");
     live_world_stop(&w);
 }
+
+TEST(a_breaker_is_closed_by_a_person_when_the_status_says_so)
+{
+    static const struct command reset = {
+        .kind = COMMAND_BREAKER_RESET, .ns = "shop", .name = "chat", .author = "ann"};
+    struct live_world w;
+    start(&w, "");
+    apiserver_registry_down(w.api, true);
+    rounds(&w, 1500, 60); /* units asked for that never become ready: 15 min */
+    assert_field(&w, "status.safety.state", "BreakerOpen");
+    apiserver_registry_down(w.api, false);
+    assert_answer(give(&w, 0, reset), COMMAND_DONE, "closed");
+    assert_field(&w, "status.safety.breakerUntil", NULL);
+    live_world_stop(&w);
+}
