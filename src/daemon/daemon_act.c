@@ -214,20 +214,22 @@ static bool add_pending(void *ctx, const struct store_decision *row, const struc
     return p->n < PENDING_MAX;
 }
 
-/* Records of an earlier life that never learned how their action ended. */
-static void settle_records(struct daemon *d, struct live *l, const struct target_status *s)
+/* Records of an earlier life or leadership that never learned how their action ended.  False while the intent of one
+ * stands: whoever reconciles it tells. */
+static bool settle_records(struct daemon *d, struct live *l, const struct target_status *s)
 {
     struct pending p = {.n = 0};
     struct store_query q = {.namespace_ = l->target.id.namespace_, .name = l->target.id.name, .pending = true};
     struct err e;
     char id[STATUS_ID];
+    bool all = true;
     if (store_decisions(d->store, &q, add_pending, &p, &e))
         log_write(d->log, LOG_WARN, "act", "open records cannot be read", "error=\"%s\"", e.msg);
     for (size_t i = 0; i < p.n; i++) {
         order_id(d, p.id[i], id);
         if (strcmp(s->intent.id, id) == 0)
-            continue; /* reconciling will tell */
-        if (strcmp(s->outcome.id, id) == 0)
+            all = false;
+        else if (strcmp(s->outcome.id, id) == 0)
             keep_outcome(d, id, s->outcome.result, s->outcome.message);
         else if (s->outcome.time_us > p.time_us[i])
             keep_outcome(d, id, OUTCOME_ABANDONED, "how it ended is not known: another action followed before this "
@@ -235,6 +237,7 @@ static void settle_records(struct daemon *d, struct live *l, const struct target
         else
             keep_outcome(d, id, OUTCOME_ABANDONED, "the process ended before the intent was written");
     }
+    return all;
 }
 
 static void take_freeze(struct daemon *d, const struct status_freeze *f)
@@ -281,10 +284,8 @@ static void take_over(struct daemon *d, struct live *l, const struct target_stat
     }
     l->adopted = true;
     take_safety(d, l, &s->safety);
-    if (d->stored && !l->settled) {
-        settle_records(d, l, s);
-        l->settled = true;
-    }
+    if (d->stored && !l->settled)
+        l->settled = settle_records(d, l, s);
 }
 
 /* Is there nothing to be learned from its object? */
@@ -324,10 +325,19 @@ static void look(struct daemon *d, struct live *l)
     take_over(d, l, executor_status(l->executor)); /* what the watch shows may be older than what the executor read */
 }
 
+/* What it leaves open somebody else ends: to be looked for in the statuses. */
+static void end_epoch(struct daemon *d)
+{
+    for (size_t i = 0; i < roster_count(d->roster); i++)
+        roster_at(d->roster, i)->settled = false;
+}
+
 static void begin_epoch(struct daemon *d)
 {
     uint64_t epoch = d->lead ? lead_epoch(d->lead) : 0;
     bool leads = daemon_leads(d), same = d->leading && epoch == d->epoch;
+    if (d->leading && !leads)
+        end_epoch(d);
     d->leading = leads;
     d->epoch = epoch;
     if (!leads || same)
