@@ -97,6 +97,7 @@ struct cluster_count {
     const struct target_id *id;
     const struct cluster_scale *scale;
     struct startup *startup;  /* measured start-ups; may be NULL */
+    bool skip;                /* another target has this workload's pods */
     struct target_counts out;
 };
 /* n targets, in place.  index: scratch made by cluster_index for the same targets in the same order. */

@@ -42,6 +42,8 @@ struct cluster_index *cluster_index_new(const struct cluster_count *t, size_t n)
     memset(x->at, 0xff, size * sizeof *x->at);
     for (size_t i = 0; i < n; i++) {
         const struct target_id *id = t[i].id;
+        if (t[i].skip)
+            continue;
         if (!by_owner(id->kind)) {
             x->by_selector[x->n_by_selector++] = (int32_t)i;
             continue;
@@ -51,7 +53,7 @@ struct cluster_index *cluster_index_new(const struct cluster_count *t, size_t n)
         while (x->at[at] >= 0 && x->key[at] != key)
             at = (at + 1) & x->mask;
         if (x->at[at] >= 0)
-            continue; /* two CapacityTargets on one workload: the first counts, ownership refuses the other */
+            continue; /* named twice: the first counts */
         x->at[at] = (int32_t)i;
         x->key[at] = key;
     }

@@ -97,16 +97,75 @@ static void set_queries(struct daemon *d, struct live *l)
     }
 }
 
+static void set_measured(struct daemon *d, struct live *l, bool on)
+{
+    struct collect_target t = {0};
+    struct err e;
+    (void)snprintf(t.namespace, sizeof t.namespace, "%s", l->target.id.namespace_);
+    (void)snprintf(t.name, sizeof t.name, "%s", l->target.id.name);
+    (void)snprintf(t.kind, sizeof t.kind, "%s", l->target.id.kind);
+    if (collect_set(d->sources.collect, l->slot, on ? &t : NULL, &e))
+        log_write(d->log, LOG_WARN, "collect", "target cannot be measured", "target=%s/%s error=\"%s\"", t.namespace,
+                  t.name, e.msg);
+    l->measured = on;
+    l->queried_of = 0;
+    d->scratch.generation = UINT64_MAX; /* pods are counted for others now */
+}
+
+/* Samples and pods of a workload go to the target that sizes it; a second CapacityTarget on the same workload is refused, and
+ * must not take them away.  First those that lose them. */
+static void measure(struct daemon *d)
+{
+    for (int pass = 0; pass < 2; pass++)
+        for (size_t i = 0; i < roster_count(d->roster); i++) {
+            struct live *l = roster_at(d->roster, i);
+            bool on = l->owner.kind != OWNER_CAPACITY_TARGET;
+            if (on != l->measured && on == (pass == 1))
+                set_measured(d, l, on);
+        }
+}
+
+/* What is waited for, once per cause. */
+static bool synced(struct daemon *d)
+{
+    char why[256] = "";
+    bool ok = cluster_synced(d->cluster, why, sizeof why);
+    shared_set_unready(d->shared, ok ? NULL : why);
+    if (strcmp(why, d->waits_for) != 0 && (ok || strchr(why, ':'))) /* with a cause: a request that failed */
+        log_write(d->log, ok ? LOG_INFO : LOG_ERROR, "cluster", ok ? "cluster is listed" : "cluster cannot be listed",
+                  "why=\"%s\"", why);
+    if (ok || strchr(why, ':'))
+        memcpy(d->waits_for, why, sizeof d->waits_for);
+    return ok;
+}
+
+static void note_freeze(struct daemon *d)
+{
+    uint64_t changes = freeze_changes(d->freeze);
+    struct freeze_info info;
+    struct err e;
+    if (changes == d->freeze_seen)
+        return;
+    bool first = d->freeze_seen == UINT64_MAX;
+    d->freeze_seen = changes;
+    freeze_info(d->freeze, &info);
+    if (first && !info.frozen)
+        return;
+    struct store_note n = {.time_us = d->now_us,
+                           .kind = info.frozen ? STORE_NOTE_FREEZE : STORE_NOTE_UNFREEZE,
+                           .author = *info.word.author ? info.word.author : info.config ? "configuration" : "unknown",
+                           .text = info.word.reason};
+    if (store_put_note(d->store, &n, &e))
+        log_write(d->log, LOG_WARN, "store", "note is not kept", "error=\"%s\"", e.msg);
+}
+
 static void follow(struct daemon *d)
 {
-    char why[256];
     cluster_tick(d->cluster, d->mono_us);
-    if (!cluster_synced(d->cluster, why, sizeof why)) {
-        shared_set_unready(d->shared, why);
+    if (!synced(d))
         return;
-    }
-    shared_set_unready(d->shared, NULL);
     (void)roster_sync(d->roster, d->now_us);
+    measure(d);
     for (size_t i = 0; i < roster_count(d->roster); i++) {
         struct live *l = roster_at(d->roster, i);
         cluster_scale_follow(d->cluster, &l->target.id, &l->scale, d->mono_us);
@@ -167,6 +226,7 @@ void daemon_turn(struct daemon *d, int64_t wait_us)
     look_for_hup(d);
     daemon_look_for_config(d);
     show_leader(d);
+    note_freeze(d);
     follow(d);
     take_past(d);
     daemon_commands(d);

@@ -82,6 +82,7 @@ struct daemon {
     struct daemon_sources sources;
     struct past *past;            /* NULL without Prometheus */
     struct roster *roster;
+    char waits_for[256];          /* what the log said last about the cluster's list */
 
     struct store *store;
     struct recorder *recorder;

@@ -21,7 +21,8 @@ static void refresh_index(struct daemon *d)
     x->n = roster_count(d->roster);
     for (size_t i = 0; i < x->n; i++) {
         struct live *l = roster_at(d->roster, i);
-        x->count[i] = (struct cluster_count){.id = &l->target.id, .scale = &l->scale, .startup = &l->startup};
+        x->count[i] = (struct cluster_count){.id = &l->target.id, .scale = &l->scale, .startup = &l->startup,
+                                              .skip = !l->measured};
     }
     cluster_index_free(x->index);
     x->index = cluster_index_new(x->count, x->n);

@@ -364,24 +364,11 @@ static enum err_code start_lead(struct daemon *d, struct err *e)
     return lead_start(&o, &d->lead, e);
 }
 
-static void target_added(void *ctx, struct live *l)
-{
-    struct daemon *d = ctx;
-    struct collect_target t = {0};
-    struct err e;
-    (void)snprintf(t.namespace, sizeof t.namespace, "%s", l->target.id.namespace_);
-    (void)snprintf(t.name, sizeof t.name, "%s", l->target.id.name);
-    (void)snprintf(t.kind, sizeof t.kind, "%s", l->target.id.kind);
-    if (collect_set(d->sources.collect, l->slot, &t, &e))
-        log_write(d->log, LOG_WARN, "collect", "target cannot be measured", "target=%s/%s error=\"%s\"", t.namespace,
-                  t.name, e.msg);
-}
-
 static void target_removed(void *ctx, struct live *l)
 {
     struct daemon *d = ctx;
     struct err e;
-    if (collect_set(d->sources.collect, l->slot, NULL, &e))
+    if (l->measured && collect_set(d->sources.collect, l->slot, NULL, &e))
         log_write(d->log, LOG_WARN, "collect", "target is not removed", "slot=%d error=\"%s\"", l->slot, e.msg);
     metrics_drop_target(d->metrics, l->target.id.namespace_, l->name);
     daemon_override_drop(d, l, COMMAND_NO_TARGET, "the target is gone");
@@ -393,7 +380,6 @@ static void start_roster(struct daemon *d)
                                                  .cluster = d->cluster,
                                                  .seed = d->seed,
                                                  .log = d->log,
-                                                 .added = target_added,
                                                  .removed = target_removed,
                                                  .ctx = d});
     struct daemon_scratch *x = &d->scratch;
@@ -457,6 +443,7 @@ enum err_code daemon_new(const struct daemon_opts *o, struct daemon **out, struc
     d->sets = o->sets;
     d->n_sets = o->n_sets;
     d->hup = -1;
+    d->freeze_seen = UINT64_MAX;
     d->stored = true;
     name_replica(d, o->replica);
     if ((rc = load_config(d, o, e)) || (rc = daemon_clock(d, e)) || (rc = catch_hup(d, e)) ||

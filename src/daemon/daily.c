@@ -199,7 +199,7 @@ static bool on_decision(void *ctx, const struct store_decision *d, const struct 
         g->sign = sign;
         last = &g->x->stretch[g->n++];
         *last = (struct daily_disagreement){.from_us = d->time_us, .sluice_lo = INT32_MAX, .rules_lo = INT32_MAX,
-                                            .needed = -1, .decision = d->id};
+                                            .needed = -1, .decision = d->id, .against_rules = g->acted};
     }
     widen(last, d->executed, rules, d->time_us + g->step_us, (double)g->step_us / 3600e6);
     return true;

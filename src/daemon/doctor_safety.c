@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/stats.h"
 #include "daemon/auth.h"
@@ -205,9 +206,13 @@ static void see_own_brake(struct doctor *d, const struct brake *b)
 
 void doctor_see_store(struct doctor *d)
 {
-    const struct brake b = {.ca_file = d->o->ca_file ? d->o->ca_file : d->config->serve.cert_file,
+    char made[1100]; /* where the daemon puts a token of its own when none is configured */
+    (void)snprintf(made, sizeof made, "%s/token", d->config->state_dir);
+    struct brake b = {.ca_file = d->o->ca_file ? d->o->ca_file : d->config->serve.cert_file,
                             .token_file =
                                 d->o->token_file ? d->o->token_file : d->config->serve.token_file};
+    if (!b.token_file && file_exists(made))
+        b.token_file = made;
     see_folder(d);
     for (size_t i = 0; b.token_file && i < d->o->n_replicas; i++)
         see_brake(d, &b, d->o->replicas[i]);

@@ -154,8 +154,6 @@ static struct live *add(struct roster *r, const struct found *f)
     r->generation++;
     log_write(r->o.log, LOG_INFO, "roster", "target", "target=%s/%s kind=%s workload=%s", f->id.namespace_, f->name,
               f->id.kind, f->id.name);
-    if (r->o.added)
-        r->o.added(r->o.ctx, l);
     return l;
 }
 

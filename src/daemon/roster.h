@@ -62,6 +62,7 @@ struct live {
     struct target_counts counts;     /* of this round */
     struct startup startup;
     struct ownership owner;
+    bool measured;                   /* its workload's samples and pods are its own */
     bool asked_history, has_history;
     /* state in the cluster */
     struct target_status status;     /* as it is to be shown */
@@ -100,8 +101,7 @@ struct roster_opts {
     struct cluster *cluster;
     uint64_t seed;
     struct log *log;
-    /* A target is there or goes. */
-    void (*added)(void *ctx, struct live *l);
+    /* A target goes. */
     void (*removed)(void *ctx, struct live *l);
     void *ctx;
 };

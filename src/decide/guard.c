@@ -286,6 +286,12 @@ static inline int not_finite(const struct capacity_view *view)
     return bad;
 }
 
+/* Somebody made it smaller than its owner's least size: an override that has ended, a hand. */
+static inline bool under_minimum(const struct ask *a)
+{
+    return a->units < a->cfg->spec.units_min;
+}
+
 static struct allow freshness_fault(const struct ask *a)
 {
     const struct capacity_view *v = a->view;
@@ -312,6 +318,8 @@ static inline struct allow check_freshness(const struct ask *a)
         return ALLOW_ALL;
     if (override_active(v)) /* a person does not scale on metrics */
         return ALLOW(ANY_LO, ANY_HI, R_PERSON_DECIDES, 0);
+    if (under_minimum(a)) /* nothing runs that could be measured; what the owner promises needs no measurement */
+        return ALLOW(a->cfg->spec.units_min, a->cfg->spec.units_min, R_MINIMUM, (float)a->cfg->spec.units_min);
     return freshness_fault(a);
 }
 
@@ -421,6 +429,8 @@ static inline struct allow check_auditor(const struct ask *a)
     const struct guard_options *g = &a->cfg->guard;
     const struct capacity_view *v = a->view;
     const struct sense_state *s = &a->state->sense;
+    if (__builtin_expect(under_minimum(a), 0))
+        return ALLOW_ALL;
     if (g->auditor == GUARD_AUDITOR_OFF)
         return ALLOW(ANY_LO, ANY_HI, R_AUDITOR_OFF, 0);
     float use = audit_use(a);

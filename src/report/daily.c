@@ -51,6 +51,7 @@ static void range(struct buf *out, int lo, int hi)
 
 struct sums {
     double recorded_usd, sluice_usd;
+    double recorded_misses, sluice_misses, hours; /* misses weighted by hours */
     size_t compared, disagreements;
 };
 
@@ -65,6 +66,9 @@ static struct sums sum_up(const struct daily_report *r)
         s.compared++;
         s.recorded_usd += t->recorded.cost_usd;
         s.sluice_usd += t->sluice.cost_usd;
+        s.recorded_misses += t->recorded.slo_violation_frac * t->hours;
+        s.sluice_misses += t->sluice.slo_violation_frac * t->hours;
+        s.hours += t->hours;
     }
     return s;
 }
@@ -77,7 +81,10 @@ void daily_summary(const struct daily_report *r, struct buf *out)
         buf_fmt(out, ": the sizes as they were cost %.2f USD, sluice's would have cost %.2f USD (", s.recorded_usd,
                 s.sluice_usd);
         percent(out, s.sluice_usd / s.recorded_usd - 1, true);
-        buf_char(out, ')');
+        buf_str(out, "), and missed the target in ");
+        percent(out, s.sluice_misses / s.hours, false);
+        buf_str(out, " of the steps instead of ");
+        percent(out, s.recorded_misses / s.hours, false);
     }
     buf_fmt(out, "; %zu disagreement%s.", s.disagreements, s.disagreements == 1 ? "" : "s");
 }
@@ -118,9 +125,9 @@ static void disagreement_line(const struct daily_report *r, const struct daily_d
     clock_time(r, d->to_us, to);
     buf_fmt(out, "%s-%s  sluice ", from, to);
     range(out, d->sluice_lo, d->sluice_hi);
-    buf_str(out, ", rules ");
+    buf_str(out, d->against_rules ? ", rules " : ", as it was ");
     range(out, d->rules_lo, d->rules_hi);
-    buf_fmt(out, " units (%+.1f unit h)", d->unit_hours);
+    buf_fmt(out, " units (%+.2f unit h)", d->unit_hours);
     if (d->needed >= 0)
         buf_fmt(out, "; demand needed %d", d->needed);
     buf_fmt(out, ": %s", d->verdict);
@@ -128,8 +135,11 @@ static void disagreement_line(const struct daily_report *r, const struct daily_d
 
 static void target_text(const struct daily_report *r, const struct daily_target *t, bool colour, struct buf *out)
 {
-    buf_fmt(out, "\n%s: %.1f h, %.0f %% measured; target p99 %.0f ms in all but %.2g %% of steps\n", t->name, t->hours,
-            100 * t->measured_frac, t->slo_p99_ms, 100 * t->slo_violation_max);
+    buf_fmt(out, "\n%s", t->name);
+    if (t->hours > 0)
+        buf_fmt(out, ": %.1f h, %.0f %% of it recorded; target p99 %.0f ms in all but %.2g %% of steps", t->hours,
+                100 * t->measured_frac, t->slo_p99_ms, 100 * t->slo_violation_max);
+    buf_char(out, '\n');
     if (t->note)
         buf_fmt(out, "  %s\n", t->note);
     if (t->compared) {

@@ -29,7 +29,8 @@ struct daily_disagreement {
     int64_t from_us, to_us;
     int sluice_lo, sluice_hi, rules_lo, rules_hi; /* units wanted */
     int needed;        /* most units the demand then needed within the target, up to one start-up after; -1 unknown */
-    double unit_hours; /* sluice less rules */
+    bool against_rules; /* else against the sizes as they were */
+    double unit_hours; /* sluice less those */
     int64_t decision;  /* the first, for `sluice decisions show` */
     const char *why;   /* its explanation */
     const char *verdict; /* in words, by what the demand then was */

@@ -227,3 +227,18 @@ TEST(a_breaker_is_closed_by_a_person_when_the_status_says_so)
     assert_field(&w, "status.safety.breakerUntil", NULL);
     live_world_stop(&w);
 }
+
+TEST(a_size_under_the_owner_s_least_is_raised_when_the_override_ends_though_nothing_is_measured)
+{
+    struct live_world w;
+    start(&w, "");
+    assert_answer(give(&w, 0, to_units(0, 3600 * US_PER_S)), COMMAND_DONE, "status");
+    rounds(&w, 0, 8);
+    assert_int_equal(live_world_units(&w, "chat"), 0);
+    fake_prometheus_clear(w.prom); /* no unit, no metrics */
+    assert_answer(give(&w, 0, clear), COMMAND_DONE, "cleared");
+    for (int i = 0; i < 12; i++)
+        live_world_round(&w);
+    assert_true(live_world_units(&w, "chat") >= 1);
+    live_world_stop(&w);
+}

@@ -235,3 +235,47 @@ TEST(a_changed_configuration_is_taken_over_and_a_wrong_one_refused)
     assert_policy(&w, "hpa");
     live_world_stop(&w);
 }
+
+TEST(a_second_capacity_target_on_a_workload_takes_nothing_from_the_first)
+{
+    struct live_world w;
+    live_world_start(&w, "single", "policy: rules\n", NULL);
+    live_world_target(&w, "chat", 2, 20, "");
+    live_world_up(&w, 0);
+    rounds(&w, "chat", 100, 6);
+    apiserver_must_load(w.api, "apiVersion: sluice.dev/v1alpha1\nkind: CapacityTarget\n"
+                               "metadata: {name: second, namespace: shop}\n"
+                               "spec: {maxUnits: 3, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: chat}}\n");
+    rounds(&w, "chat", 1500, 40);
+    assert_true(live_world_units(&w, "chat") > 10);
+    live_world_stop(&w);
+}
+
+static bool count_freezes(void *ctx, const struct store_note *n)
+{
+    *(int *)ctx += n->kind == STORE_NOTE_FREEZE && strcmp(n->author, "ann") == 0;
+    return true;
+}
+
+TEST(a_freeze_is_noted_in_the_record)
+{
+    struct live_world w;
+    const char *word = "{\"author\":\"ann\",\"reason\":\"test\",\"source\":\"endpoint\",\"time\":\"2026-01-01T00:00:00Z\"}";
+    struct err e;
+    live_world_start(&w, "observe", "policy: rules\n", NULL);
+    assert_ok(file_make_dirs(w.seat[0].dir, &e), &e);
+    test_write_file(test_path("%s/frozen", w.seat[0].dir), word, strlen(word));
+    live_world_up(&w, 0);
+    live_world_round(&w);
+    char *path = store_path_default(w.seat[0].dir);
+    struct store_opts o = store_opts_default(path);
+    struct store *s;
+    int n = 0;
+    o.read_only = true;
+    assert_ok(store_open(&o, &s, &e), &e);
+    assert_ok(store_notes(s, 0, INT64_MAX, count_freezes, &n, &e), &e);
+    store_close(s);
+    mem_free(path);
+    assert_int_equal(n, 1);
+    live_world_stop(&w);
+}
