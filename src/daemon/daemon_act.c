@@ -297,10 +297,10 @@ static bool known(const struct daemon *d, struct live *l, const struct kube_obj 
 
 static void look(struct daemon *d, struct live *l)
 {
-    const struct kube_obj *o = cluster_find(d->cluster, CLUSTER_TARGETS, l->target.id.namespace_, l->name);
     struct target_status s;
     struct json_doc *doc;
-    need_executor(d, l);
+    need_executor(d, l); /* may ask the server, and objects move meanwhile */
+    const struct kube_obj *o = cluster_find(d->cluster, CLUSTER_TARGETS, l->target.id.namespace_, l->name);
     if (!o || !l->executor || executor_busy(l->executor) || known(d, l, o))
         return;
     enum err_code rc = kube_raw_json(kube_as_raw(o), &doc, &l->status_error);
