@@ -35,6 +35,10 @@ NODISCARD enum err_code cli_contender(const char *text, struct contender *out, s
 enum { CLI_HEAD = 64 };
 NODISCARD enum err_code cli_head(const char *path, unsigned char head[CLI_HEAD], size_t *n, struct err *e);
 
+/* Where a replica's record is and in which zone its times are shown: as given (either may be NULL), else as the daemon's
+ * settings say (-c FILE, --set), else the usual place and UTC.  *zone is released with tz_free. */
+NODISCARD enum err_code cli_store_settings(const struct cli_ctx *c, const char *path, const char *timezone,
+                                           struct store **out, struct tz **zone, struct err *e);
 /* A store for reading; path NULL: the usual place. */
 NODISCARD enum err_code cli_store_open(const char *path, struct store **out, struct err *e);
 /* "24h" before the newest decision kept, or a time; text NULL: 0.  Errors: ERR_USAGE. */

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/num.h"
 #include "cli/decisions_priv.h"
+#include "daemon/config.h"
 #include "report/table.h"
 
 static const char *const verdicts[] = {"any", "pass", "clamp", "hold", "veto", NULL};
@@ -211,10 +212,8 @@ static enum err_code run(struct cli_ctx *c, struct err *e)
     struct err verdict = {0};
     enum action action = LIST;
     enum err_code rc = read_args(&d, &action, e);
-    if (!rc && d.o->timezone)
-        rc = tz_load(d.o->timezone, &d.zone, e);
     if (!rc)
-        rc = cli_store_open(d.o->store, &d.store, e);
+        rc = cli_store_settings(c, d.o->store, d.o->timezone, &d.store, &d.zone, e);
     if (!rc)
         rc = read_query(&d, e);
     if (!rc)
@@ -248,5 +247,6 @@ const struct cli_cmd cmd_decisions = {
             "replay fails when anything differs, or could not be made again (another build, a "
             "policy file gone).\n",
     .opts = &table,
+    .config = &run_config_table,
     .run = run,
 };

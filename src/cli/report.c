@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "cli/commands.h"
+#include "daemon/config.h"
 #include "daemon/daily.h"
 
 struct report_opts {
@@ -54,9 +55,7 @@ static enum err_code run(struct cli_ctx *c, struct err *e)
     struct buf text = buf_init(CLI_TEXT_MAX);
     struct store *s = NULL;
     struct tz *zone = NULL;
-    enum err_code rc = cli_store_open(o->store, &s, e);
-    if (!rc && o->timezone)
-        rc = tz_load(o->timezone, &zone, e);
+    enum err_code rc = cli_store_settings(c, o->store, o->timezone, &s, &zone, e);
     if (!rc)
         rc = make(c, s, zone, &text, e);
     tz_free(zone);
@@ -74,5 +73,6 @@ const struct cli_cmd cmd_report = {
     .help = "Reads the record of one replica; `-o FILE.html` writes a page.  The daemon writes one every morning to\n"
             "state_dir/reports.",
     .opts = &table,
+    .config = &run_config_table,
     .run = run,
 };

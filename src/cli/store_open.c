@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "cli/commands.h"
+#include "daemon/config.h"
 #include "history/time_text.h"
 
 enum err_code cli_store_open(const char *path, struct store **out, struct err *e)
@@ -13,6 +14,32 @@ enum err_code cli_store_open(const char *path, struct store **out, struct err *e
     o.read_only = true;
     enum err_code rc = store_open(&o, out, e);
     mem_free(usual);
+    return rc;
+}
+
+enum err_code cli_store_settings(const struct cli_ctx *c, const char *path, const char *timezone, struct store **out,
+                                 struct tz **zone, struct err *e)
+{
+    bool settings = c->config || c->n_sets;
+    struct run_config config;
+    char *place = path ? mem_strdup(path) : NULL;
+    char *name = timezone ? mem_strdup(timezone) : NULL;
+    enum err_code rc = ERR_OK;
+    *zone = NULL;
+    if (settings) {
+        rc = run_config_load(&config, c->config, c->sets, c->n_sets, NULL, e);
+        if (!rc && !place)
+            place = store_path_default(config.state_dir);
+        if (!rc && !name)
+            name = mem_strdup(config.timezone);
+        run_config_fini(&config);
+    }
+    if (!rc)
+        rc = cli_store_open(place, out, e);
+    if (!rc && name)
+        rc = tz_load(name, zone, e);
+    mem_free(place);
+    mem_free(name);
     return rc;
 }
 

@@ -167,7 +167,8 @@ static void report_text(const struct daily_report *r, bool colour, struct buf *o
     char since[TZ_TEXT], until[TZ_TEXT];
     day_time(r, r->since_us, since);
     day_time(r, r->until_us, until);
-    buf_fmt(out, "Daily report of cluster %s, stage %s: %s to %s\n", r->cluster, r->stage, since, until);
+    buf_fmt(out, "Daily report of cluster %s, stage %s: %s to %s %s\n", r->cluster, r->stage, since, until,
+            r->zone ? tz_name(r->zone) : "UTC");
     daily_summary(r, out);
     buf_char(out, '\n');
     for (size_t i = 0; i < r->n_targets; i++)
@@ -368,7 +369,8 @@ void daily_html(const struct daily_report *r, struct buf *out)
     for (size_t i = 0; page_style[i]; i++)
         buf_str(out, page_style[i]);
     buf_str(out, "</style>\n</head>\n<body>\n<header><h1>Daily report</h1>\n");
-    buf_fmt(&line, "Cluster %s, stage %s, %s to %s", r->cluster, r->stage, since, until);
+    buf_fmt(&line, "Cluster %s, stage %s, %s to %s %s", r->cluster, r->stage, since, until,
+            r->zone ? tz_name(r->zone) : "UTC");
     buf_str(out, "<p class=\"sub\">");
     page_text(&p, line.p);
     buf_str(out, "</p></header>\n<main>\n<p class=\"lead\">");
