@@ -19,7 +19,7 @@ static const char *api_advice(const struct kube_status *s, const struct err *e, 
                             "the pod was started with? "
                             "kubectl -n sluice rollout restart statefulset/sluice"
                           : "The credentials are not accepted: log in again, or name others with "
-                            "--kubeconfig and --context.";
+                            "--set kube.kubeconfig=FILE, kube.context=NAME.";
     if (kube_is_forbidden(s))
         return "The account may not even read /version: bind system:public-info-viewer to it, or "
                "see whether another "
