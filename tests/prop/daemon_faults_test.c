@@ -6,6 +6,7 @@
  * freeze, unfreeze and put sizes back.  The API server's own record says what was done, whatever was answered:
  *
  *   - every size lies within the target's bounds
+ *   - every size replaces the one it was decided on, whoever changed it meanwhile
  *   - every size was announced: it is written while an intent for it stands in the status (where a process was cut off with
  *     requests under way: after one did), and no intent is carried out twice
  *   - sizes and statuses are written by a replica that leads, sizes by one that nobody froze
@@ -19,6 +20,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/num.h"
@@ -31,6 +33,7 @@ enum {
     ROUNDS = 20,
     CALM_ROUNDS = 4,      /* of the first leader; the second's go on until the target has recovered */
     RECOVER_ROUNDS = 40,  /* ten minutes */
+    UNITS_START = 10,
     UNITS_MAX = 40,
     LOG_MAX = 20000,
     ACTIONS_MAX = 400,
@@ -64,6 +67,8 @@ struct sequence {
     bool frozen[LIVE_REPLICAS];   /* for certain */
     int under_way[LIVE_REPLICAS]; /* requests that may have left just before the replica was deposed, frozen or killed */
     bool skewed;                /* clocks jump in this sequence: waits are not what the test's clock says */
+    int size, size_before;      /* now, and before a person changed it last */
+    int64_t person_us[2];       /* real time just before and after that */
     int cut_off;                /* rounds in which a request may still be on its way that nobody waits for */
     int units_calm;             /* when the faults ended */
 };
@@ -149,8 +154,13 @@ static void put_back(struct sequence *s)
 {
     char path[160], body[64];
     (void)snprintf(path, sizeof path, "/apis/apps/v1/namespaces/shop/deployments/%s/scale", s->name);
-    (void)snprintf(body, sizeof body, "{\"spec\":{\"replicas\":%d}}", 1 + (int)rng_below(&s->rng, UNITS_MAX));
-    (void)apiserver_call(s->w->api, "PATCH", path, NULL, body, NULL);
+    int to = 1 + (int)rng_below(&s->rng, UNITS_MAX);
+    (void)snprintf(body, sizeof body, "{\"spec\":{\"replicas\":%d}}", to);
+    s->size_before = live_world_units(s->w, s->name);
+    s->person_us[0] = clock_mono_us();
+    assert_int_equal(apiserver_call(s->w->api, "PATCH", path, NULL, body, NULL), 200);
+    s->person_us[1] = clock_mono_us();
+    s->size = to;
 }
 
 static void something(struct sequence *s)
@@ -260,6 +270,19 @@ static void check_pace(struct sequence *s, const struct intent *now)
         FAIL(s, "%d -> %d: %d units were added in five minutes, %d may be", now->from, now->to, added, cap);
 }
 
+/* The size that stood when this one was written must be the one it was decided on. */
+static void check_from(struct sequence *s, const struct intent *n, int64_t mono_us)
+{
+    bool earlier = mono_us <= s->person_us[0], later = mono_us > s->person_us[1];
+    int stood = earlier ? s->size_before : s->size;
+    if ((earlier || later) && stood != n->from)
+        FAIL(s, "%d -> %d was written when the size was %d", n->from, n->to, stood);
+    if (later)
+        s->size = n->to;
+    else
+        s->size_before = n->to;
+}
+
 static void note_size(struct sequence *s, const struct apiserver_record *r)
 {
     int to = size_of(r), replica = replica_of(s, r);
@@ -271,6 +294,7 @@ static void note_size(struct sequence *s, const struct apiserver_record *r)
     if (n->carried_out++)
         FAIL(s, "intent %s was carried out twice", n->id);
     n->at_us = s->w->now_us;
+    check_from(s, n, r->mono_us);
     check_pace(s, n);
     s->carried[s->n_carried++] = (int)(n - s->intent);
 }
@@ -310,12 +334,13 @@ static void something_in_between(struct sequence *s)
     s->cut_off = 2;
     for (int k = 0; k < LIVE_REPLICAS; k++)
         s->under_way[k] = 1; /* an action has one request at a time */
-    switch (rng_below(&s->rng, 6)) {
+    switch (rng_below(&s->rng, 8)) {
     case 0: restart(s, i), lead(s, 1 - i); break; /* the other takes over at once */
     case 1: restart(s, i); break;
     case 2: lead(s, i); break;
     case 3: lead(s, LIVE_BOTH); break;
     case 4: freeze(s, i); break;
+    case 5: case 6: put_back(s); break; /* a person is quicker */
     default: disk_full(true); break;
     }
 }
@@ -470,10 +495,11 @@ static void run(struct live_world *w, uint64_t seed)
     s->rng = rng_stream(seed, "faults");
     s->qps = 800;
     s->open = -1;
+    s->size = UNITS_START;
     s->skewed = rng_unit(&s->rng) < 0.4;
     s->log_from = apiserver_requests(w->api);
     (void)snprintf(s->name, sizeof s->name, "svc-%llu", (unsigned long long)seed);
-    live_world_target(w, s->name, 10, UNITS_MAX, "");
+    live_world_target(w, s->name, UNITS_START, UNITS_MAX, "");
     for (int i = 0; i < ROUNDS; i++)
         faulty_round(s);
     calm(s);
