@@ -244,7 +244,7 @@ TEST(a_second_capacity_target_on_a_workload_takes_nothing_from_the_first)
     live_world_up(&w, 0);
     rounds(&w, "chat", 100, 6);
     apiserver_must_load(w.api, "apiVersion: sluice.dev/v1alpha1\nkind: CapacityTarget\n"
-                               "metadata: {name: second, namespace: shop}\n"
+                               "metadata: {name: second, namespace: shop, creationTimestamp: \"2099-01-01T00:00:00Z\"}\n"
                                "spec: {maxUnits: 3, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: chat}}\n");
     rounds(&w, "chat", 1500, 40);
     assert_true(live_world_units(&w, "chat") > 10);

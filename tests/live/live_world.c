@@ -51,8 +51,8 @@ static void write_config(struct live_world *w, int i, const char *stage, const c
     (void)snprintf(s->user, sizeof s->user, "r%d", i);
     (void)snprintf(s->kubeconfig, sizeof s->kubeconfig, "%s/kubeconfig-%d", test_tmp_dir(), i);
     login(w, s);
-    (void)snprintf(s->dir, sizeof s->dir, "%s/replica-%d", test_tmp_dir(), i);
-    (void)snprintf(s->config, sizeof s->config, "%s/replica-%d.yaml", test_tmp_dir(), i);
+    (void)snprintf(s->dir, sizeof s->dir, "%s/world-%u-%d", test_tmp_dir(), apiserver_port(w->api), i);
+    (void)snprintf(s->config, sizeof s->config, "%s/world-%u-%d.yaml", test_tmp_dir(), apiserver_port(w->api), i);
     fake_prometheus_queries(queries, sizeof queries);
     int n = snprintf(text, sizeof text,
                      "stage: %s\nstate_dir: %s\nkube: {kubeconfig: %s}\n"
