@@ -29,7 +29,7 @@ struct live_world {
         struct live_world *world;
         int i;
         struct daemon_outside outside;
-        char user[8]; /* as the API server knows it: "r0" */
+        char user[16]; /* as the API server knows it: "r0" */
         char dir[256], config[300], kubeconfig[300];
     } seat[LIVE_REPLICAS];
 };
@@ -49,6 +49,7 @@ int live_world_units(struct live_world *w, const char *name); /* spec.replicas n
 /* One decision period: moves the clock, then turns all replicas until they are quiet (or for at most two real seconds). */
 void live_world_round(struct live_world *w);
 void live_world_turn(struct live_world *w); /* without moving the clock */
+bool live_world_quiet(const struct live_world *w); /* nothing is due or under way */
 /* The same period up to the instant of its decision, and n turns from there: requests are left under way. */
 void live_world_begin_round(struct live_world *w, int n);
 /* POST to an endpoint of one replica, with its token; the HTTP status, 0 without an answer. */

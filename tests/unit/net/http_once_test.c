@@ -1,5 +1,5 @@
-/* What writes is sent once: libcurl would repeat a request on a kept connection that closes without an answer, though
- * the server may have done the work. */
+/* What writes is sent once: libcurl would repeat a request on a kept connection that closes without
+ * an answer, though the server may have done the work. */
 #include <stdatomic.h>
 
 #include "net/http.h"
