@@ -157,7 +157,7 @@ void live_world_demand(struct live_world *w, const char *name, double qps)
         fake_prometheus_set(w->prom, "shop", name, values[i].f, values[i].v);
 }
 
-static bool quiet(const struct live_world *w)
+bool live_world_quiet(const struct live_world *w)
 {
     for (int i = 0; i < LIVE_REPLICAS; i++)
         if (w->daemon[i] && !daemon_quiet(w->daemon[i]))
@@ -185,7 +185,7 @@ void live_world_turn(struct live_world *w)
     fake_prometheus_clock(w->prom, w->now_us);
     do {
         turn_all(w);
-        settled = quiet(w) ? settled + 1 : 0;
+        settled = live_world_quiet(w) ? settled + 1 : 0;
         if (settled == 1)
             apiserver_settle(w->api);
         else

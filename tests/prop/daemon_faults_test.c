@@ -15,7 +15,7 @@
  *     that says "done" is of a size that was written
  *   - when the faults end, decisions go on and nothing stays open
  *
- * FAULT_SEQUENCES (default 40; tools/check long: 10,000) says how many. */
+ * FAULT_SEQUENCES (default 40; tools/check long: 10,000) says how many; FAULT_SEED runs one again, alone. */
 #include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -78,6 +78,7 @@ struct sequence {
     do {                                                                                            \
         char why_[400];                                                                             \
         (void)snprintf(why_, sizeof why_, __VA_ARGS__);                                             \
+        apiserver_print_log((s)->w->api, 60);                                                       \
         fail_msg("seed %llu: %s", (unsigned long long)(s)->seed, why_);                             \
     } while (0)
 
@@ -426,13 +427,20 @@ static void end_faults(struct sequence *s)
     s->units_calm = live_world_units(w, s->name);
 }
 
+/* Nothing is under way any more, unless a busy machine ran out of time. */
+static void end_round(struct sequence *s)
+{
+    check_log(s);
+    for (int i = 0; i < LIVE_REPLICAS; i++)
+        s->under_way[i] = !live_world_quiet(s->w);
+    s->cut_off -= s->cut_off > 0;
+}
+
 static void one_round(struct sequence *s)
 {
     live_world_demand(s->w, s->name, s->qps);
     live_world_round(s->w);
-    check_log(s);
-    memset(s->under_way, 0, sizeof s->under_way);
-    s->cut_off -= s->cut_off > 0;
+    end_round(s);
 }
 
 /* 2,400/s need 30; eight are added in five minutes, some of which may have been just before. */
@@ -472,9 +480,7 @@ static void faulty_round(struct sequence *s)
     } else {
         live_world_round(s->w);
     }
-    check_log(s);
-    memset(s->under_way, 0, sizeof s->under_way);
-    s->cut_off -= s->cut_off > 0;
+    end_round(s);
 }
 
 static void forget_target(struct sequence *s)
@@ -519,17 +525,24 @@ static void run_world(uint64_t from, int64_t n)
     live_world_stop(&w);
 }
 
+static int64_t number_of(const char *variable, int64_t otherwise)
+{
+    const char *text = getenv(variable);
+    if (text)
+        assert_true(num_i64(text, strlen(text), &otherwise));
+    return otherwise;
+}
+
 TEST(two_replicas_under_random_faults_stay_in_bounds_never_act_twice_and_recover)
 {
-    const char *text = getenv("FAULT_SEQUENCES");
-    int64_t n = 40;
+    int64_t n = number_of("FAULT_SEQUENCES", 40), one = number_of("FAULT_SEED", -1);
     sigset_t set;
-    if (text)
-        assert_true(num_i64(text, strlen(text), &n));
     (void)signal(SIGXFSZ, SIG_IGN); /* a write over the limit fails instead */
     (void)sigemptyset(&set);
     (void)sigaddset(&set, SIGUSR1); /* no thread but the daemons' takes it */
     (void)pthread_sigmask(SIG_BLOCK, &set, NULL);
-    for (int64_t done = 0; done < n; done += WORLD_SEQUENCES)
+    if (one >= 0)
+        run_world((uint64_t)one, 1);
+    for (int64_t done = 0; done < n && one < 0; done += WORLD_SEQUENCES)
         run_world(test_seed() * 1000003 + (uint64_t)done, n - done < WORLD_SEQUENCES ? n - done : WORLD_SEQUENCES);
 }
