@@ -54,6 +54,7 @@ struct live {
     struct profile profile, history; /* merged; the layer that was measured */
     struct profile_faults faults;    /* n > 0: inactive */
     uint64_t merged_of;              /* hash of what it was merged from */
+    uint64_t latency_of;             /* of what its latency table was made from */
     uint64_t queried_of;             /* merged_of when its own queries were last set */
     double slo_ms;                   /* as stated by the highest layer; 0: nowhere */
     struct err policy_error;         /* of configuring; ERR_OK: configured */

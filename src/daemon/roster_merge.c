@@ -164,17 +164,46 @@ static void configure(struct roster *r, struct live *l)
         target_acting(t)->state.guard = guard;
 }
 
+/* Of everything a latency table is made from. */
+static uint64_t latency_hash(const struct profile *p)
+{
+    struct hash h = hash_init(2);
+    hash_f64(&h, p->service_ms);
+    hash_f64(&h, p->slo_p99_ms);
+    hash_f64(&h, p->source[PROFILE_F_UNIT_QPS] != PROFILE_UNSET ? p->unit_qps : 0);
+    hash_i64(&h, p->slots);
+    hash_i64(&h, p->units_max);
+    for (int i = 0; p->curve && i < p->n_curve; i++) {
+        hash_f64(&h, p->curve[i].load_per_unit);
+        hash_f64(&h, p->curve[i].p50_ms);
+        hash_f64(&h, p->curve[i].p99_ms);
+    }
+    return hash_value(&h) | 1;
+}
+
+/* A table takes milliseconds, and a profile is merged whenever its workload changes. */
+static enum err_code set_latency(struct live *l)
+{
+    struct latency_model latency;
+    uint64_t of = latency_hash(&l->profile);
+    if (l->target.has_latency && of == l->latency_of)
+        return ERR_OK;
+    enum err_code rc = profile_latency(&l->profile, &latency, &l->policy_error);
+    if (rc)
+        return rc;
+    target_set_latency(&l->target, &latency);
+    l->latency_of = of;
+    return ERR_OK;
+}
+
 static void set_spec(struct roster *r, struct live *l)
 {
     const struct run_config *c = r->o.config;
-    struct latency_model latency;
     double start_s = startup_quantile_s(&l->startup, 0.5);
     l->target.spec.step_us = c->step_us;
     profile_spec(&l->profile, start_s, c->defaults.start_us, &l->target.spec);
-    if (profile_latency(&l->profile, &latency, &l->policy_error))
-        return;
-    target_set_latency(&l->target, &latency);
-    configure(r, l);
+    if (!set_latency(l))
+        configure(r, l);
 }
 
 /* ---- merging ---------------------------------------------------------------------------------- */

@@ -148,10 +148,9 @@ static enum err_code check_common(int units_max, double slo_ms, struct err *e)
     return ERR_OK;
 }
 
-enum err_code latency_from_erlang(double service_ms, int slots, int units_max, double slo_ms,
-                                  struct latency_model *out, struct err *e)
+enum err_code latency_check_erlang(double service_ms, int slots, int units_max, double slo_ms,
+                                   struct err *e)
 {
-    *out = (struct latency_model){0};
     enum err_code rc = check_common(units_max, slo_ms, e);
     if (rc)
         return rc;
@@ -161,6 +160,16 @@ enum err_code latency_from_erlang(double service_ms, int slots, int units_max, d
     if (slots < 1 || (long)slots * units_max > SERVERS_MAX)
         return err_set(e, ERR_INVAL, "latency: %d slots x %d units is outside 1..%d servers", slots,
                        units_max, SERVERS_MAX);
+    return ERR_OK;
+}
+
+enum err_code latency_from_erlang(double service_ms, int slots, int units_max, double slo_ms,
+                                  struct latency_model *out, struct err *e)
+{
+    *out = (struct latency_model){0};
+    enum err_code rc = latency_check_erlang(service_ms, slots, units_max, slo_ms, e);
+    if (rc)
+        return rc;
     struct latency_model m = {.units_max = units_max,
                               .unit_qps = slots * 1000.0 / service_ms,
                               .rho_max = RHO_MAX_ERLANG,

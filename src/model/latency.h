@@ -38,6 +38,9 @@ double latency_mmc_quantile(int servers, double offered, double q);
 NODISCARD enum err_code latency_from_erlang(double service_ms, int slots, int units_max,
                                             double slo_ms, struct latency_model *out,
                                             struct err *e);
+/* What latency_from_erlang() would refuse, without the work of it. */
+NODISCARD enum err_code latency_check_erlang(double service_ms, int slots, int units_max,
+                                             double slo_ms, struct err *e);
 NODISCARD enum err_code latency_from_curve(const struct latency_point *p, int n, double unit_qps,
                                            int units_max, double slo_ms, struct latency_model *out,
                                            struct err *e);

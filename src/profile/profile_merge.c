@@ -137,7 +137,8 @@ static void check_model(const struct profile *p, const char *object, struct prof
     struct err e;
     if (faults->n)
         return;
-    if (profile_latency(p, &m, &e))
+    if (p->curve ? profile_latency(p, &m, &e)
+                 : latency_check_erlang(p->service_ms, p->slots, p->units_max, p->slo_p99_ms, &e))
         profile_fault(faults, "%s: latency: %s", object, e.msg);
     latency_fini(&m);
 }
