@@ -295,6 +295,16 @@ static bool known(const struct daemon *d, struct live *l, const struct kube_obj 
            strcmp(o->version, l->seen_status) == 0;
 }
 
+/* Whoever acted: the size is read again before anything is concluded from it. */
+static void see_outcome(struct live *l)
+{
+    const char *id = executor_status(l->executor)->outcome.id;
+    if (strcmp(id, l->seen_outcome) == 0)
+        return;
+    (void)snprintf(l->seen_outcome, sizeof l->seen_outcome, "%s", id);
+    cluster_scale_dirty(&l->scale);
+}
+
 static void look(struct daemon *d, struct live *l)
 {
     struct target_status s;
@@ -322,6 +332,7 @@ static void look(struct daemon *d, struct live *l)
     }
     executor_seen(l->executor, o->version, &s);
     take_freeze(d, &s.freeze);
+    see_outcome(l);
     take_over(d, l, executor_status(l->executor)); /* what the watch shows may be older than what the executor read */
 }
 
@@ -428,6 +439,13 @@ void daemon_tell_late(struct daemon *d, struct live *l)
     daemon_event(d, l, text.warning, text.reason, "Scale", text.message);
 }
 
+/* A size read before somebody's last action would look like that action put back. */
+static bool scale_is_current(const struct live *l)
+{
+    return l->scale.known && !l->scale.dirty && !l->scale.reading &&
+           strcmp(executor_status(l->executor)->outcome.id, l->seen_outcome) == 0;
+}
+
 static void act_on(struct daemon *d, struct live *l)
 {
     struct err e;
@@ -437,7 +455,8 @@ static void act_on(struct daemon *d, struct live *l)
         tell_held(d, l);
     if (!l->executor || !l->adopted || l->status_error.code || executor_busy(l->executor))
         return;
-    if (reversal_observe(&l->status.safety, &executor_status(l->executor)->outcome, l->scale.replicas, d->now_us,
+    if (scale_is_current(l) &&
+        reversal_observe(&l->status.safety, &executor_status(l->executor)->outcome, l->scale.replicas, d->now_us,
                          REVERSAL_WINDOW_US))
         log_write(d->log, LOG_WARN, "act", "our size was put back by somebody", "target=%s/%s times=%d",
                   l->target.id.namespace_, l->name, l->status.safety.reversals);

@@ -68,6 +68,7 @@ struct live {
     /* state in the cluster */
     struct target_status status;     /* as it is to be shown */
     char seen_status[64];            /* version of the CapacityTarget whose status was read last */
+    char seen_outcome[STATUS_ID];    /* after which the size was read again */
     int64_t forgiven_generation;     /* of the spec that reversals of our sizes were last forgiven for */
     bool adopted;                    /* its status was read in this epoch */
     bool guarded;                    /* and the policy has its safety state */
