@@ -105,14 +105,16 @@ static enum store_action action_of(enum outcome_result r)
     }
 }
 
-static void keep_outcome(struct daemon *d, const char *id, enum outcome_result outcome, const char *text)
+/* False when the store refused it: to be tried again. */
+static bool keep_outcome(struct daemon *d, const char *id, enum outcome_result outcome, const char *text)
 {
     struct err e;
     int64_t decision = decision_of(d, id);
-    if (decision && store_set_action(d->store, decision, action_of(outcome), d->now_us, text, &e) &&
-        e.code != ERR_MISSING)
-        log_write(d->log, LOG_WARN, "act", "outcome is not kept", "decision=%lld error=\"%s\"", (long long)decision,
-                  e.msg);
+    if (!decision || !store_set_action(d->store, decision, action_of(outcome), d->now_us, text, &e) ||
+        e.code == ERR_MISSING)
+        return true;
+    log_write(d->log, LOG_WARN, "act", "outcome is not kept", "decision=%lld error=\"%s\"", (long long)decision, e.msg);
+    return false;
 }
 
 void daemon_event(struct daemon *d, const struct live *l, bool warning, const char *reason, const char *action,
@@ -154,7 +156,7 @@ static void ordered(struct daemon *d, struct live *l, const struct act_result *r
               r->to, r->pending ? "pending" : outcome_name(r->outcome), r->found, r->text);
     if (r->pending)
         return;
-    keep_outcome(d, r->id, r->outcome, r->text);
+    l->settled = keep_outcome(d, r->id, r->outcome, r->text) && l->settled;
     metric_add(d->metrics, METRIC_DECISIONS, 1, METRIC_LABELS(done ? "scaled" : "failed"));
     if (done)
         l->units_changed = r->to - r->from;
@@ -172,7 +174,7 @@ static void act_done_cb(void *ctx, void *target, const struct act_result *r)
     else if (r->job == ACT_RECONCILE && !r->pending) {
         log_write(d->log, LOG_INFO, "act", "reconciled", "target=%s/%s id=%s from=%d to=%d outcome=%s found=%d",
                   l->target.id.namespace_, l->name, r->id, r->from, r->to, outcome_name(r->outcome), r->found);
-        keep_outcome(d, r->id, r->outcome, r->text);
+        l->settled = keep_outcome(d, r->id, r->outcome, r->text) && l->settled;
         cluster_scale_dirty(&l->scale);
         event_of(d, l, r);
     }
@@ -230,12 +232,12 @@ static bool settle_records(struct daemon *d, struct live *l, const struct target
         if (strcmp(s->intent.id, id) == 0)
             all = false;
         else if (strcmp(s->outcome.id, id) == 0)
-            keep_outcome(d, id, s->outcome.result, s->outcome.message);
+            all = keep_outcome(d, id, s->outcome.result, s->outcome.message) && all;
         else if (s->outcome.time_us > p.time_us[i])
-            keep_outcome(d, id, OUTCOME_ABANDONED, "how it ended is not known: another action followed before this "
-                                                   "replica read the status again");
+            all = keep_outcome(d, id, OUTCOME_ABANDONED, "how it ended is not known: another action followed before "
+                                                         "this replica read the status again") && all;
         else
-            keep_outcome(d, id, OUTCOME_ABANDONED, "the process ended before the intent was written");
+            all = keep_outcome(d, id, OUTCOME_ABANDONED, "the process ended before the intent was written") && all;
     }
     return all;
 }
@@ -398,7 +400,7 @@ static void order(struct daemon *d, struct live *l)
         return;
     log_write(d->log, LOG_WARN, "act", "cannot be ordered", "target=%s/%s error=\"%s\"", l->target.id.namespace_, l->name,
               e.msg);
-    keep_outcome(d, id, OUTCOME_ABANDONED, e.msg);
+    l->settled = keep_outcome(d, id, OUTCOME_ABANDONED, e.msg) && l->settled;
     put_back(l);
 }
 
