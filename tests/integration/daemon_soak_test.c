@@ -1,7 +1,7 @@
 /* Many rounds of two replicas over twenty targets whose load moves, with watches that end, an API server that restarts,
  * configurations that are swapped and reloaded, and a store that forgets: memory, open files and the store stay flat.
  *
- * SOAK_ROUNDS (default 600; tools/check long: 24,000, 100 hours of decisions) says how many.  The stand-ins run in this process and keep
+ * SOAK_ROUNDS (default 500; tools/check long: 24,000, 100 hours of decisions) says how many.  The stand-ins run in this process and keep
  * a bounded past, so what grows is the daemon's. */
 #include <dirent.h>
 #include <malloc.h>
@@ -188,7 +188,7 @@ TEST(memory_files_and_the_store_stay_flat_over_many_rounds)
     const char *text = getenv("SOAK_ROUNDS");
     struct live_world w;
     sigset_t set;
-    int64_t n = 600;
+    int64_t n = 500;
     if (text)
         assert_true(num_i64(text, strlen(text), &n) && n >= 12 * EVERY && n < 10000000);
     (void)sigemptyset(&set);
