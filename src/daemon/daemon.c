@@ -143,7 +143,6 @@ static void note_freeze(struct daemon *d)
 {
     uint64_t changes = freeze_changes(d->freeze);
     struct freeze_info info;
-    struct err e;
     if (changes == d->freeze_seen)
         return;
     bool first = d->freeze_seen == UINT64_MAX;
@@ -151,12 +150,11 @@ static void note_freeze(struct daemon *d)
     freeze_info(d->freeze, &info);
     if (first && !info.frozen)
         return;
-    struct store_note n = {.time_us = d->now_us,
-                           .kind = info.frozen ? STORE_NOTE_FREEZE : STORE_NOTE_UNFREEZE,
-                           .author = *info.word.author ? info.word.author : info.config ? "configuration" : "unknown",
-                           .text = info.word.reason};
-    if (store_put_note(d->store, &n, &e))
-        log_write(d->log, LOG_WARN, "store", "note is not kept", "error=\"%s\"", e.msg);
+    daemon_keep_note(d, &(struct store_note){.kind = info.frozen ? STORE_NOTE_FREEZE : STORE_NOTE_UNFREEZE,
+                                             .author = *info.word.author ? info.word.author
+                                                       : info.config     ? "configuration"
+                                                                         : "unknown",
+                                             .text = info.word.reason});
 }
 
 static void follow(struct daemon *d)

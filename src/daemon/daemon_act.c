@@ -355,10 +355,7 @@ static void begin_epoch(struct daemon *d)
     d->epoch = epoch;
     if (!leads || same)
         return;
-    struct err e;
-    if (store_put_note(d->store, &(struct store_note){.time_us = d->now_us, .kind = STORE_NOTE_LEAD, .author = d->replica},
-                       &e))
-        log_write(d->log, LOG_WARN, "store", "note is not kept", "error=\"%s\"", e.msg);
+    daemon_keep_note(d, &(struct store_note){.kind = STORE_NOTE_LEAD, .author = d->replica});
     for (size_t i = 0; i < roster_count(d->roster); i++) {
         struct live *l = roster_at(d->roster, i);
         if (l->executor)

@@ -4,11 +4,8 @@
 void daemon_note(struct daemon *d, enum store_note_kind kind, const struct live *l, const struct command *c,
                  int64_t until_us)
 {
-    struct err e;
-    struct store_note n = {.time_us = d->now_us, .kind = kind, .target_id = l ? l->store_id : 0, .author = c->author,
-                           .text = c->reason, .until_us = until_us};
-    if (store_put_note(d->store, &n, &e))
-        log_write(d->log, LOG_WARN, "store", "note is not kept", "error=\"%s\"", e.msg);
+    daemon_keep_note(d, &(struct store_note){.kind = kind, .target_id = l ? l->store_id : 0, .author = c->author,
+                                             .text = c->reason, .until_us = until_us});
 }
 
 /* ---- the others ------------------------------------------------------------------------------- */

@@ -138,6 +138,8 @@ void daemon_round(struct daemon *d);
 /* Units, samples and claims of every target into scratch.in. */
 void daemon_fill_inputs(struct daemon *d);
 
+/* daemon_store.c: what people and the process did, stamped now; a note that cannot be kept is logged. */
+void daemon_keep_note(struct daemon *d, const struct store_note *note);
 /* daemon_store.c: one transaction for the round; d->stored tells. */
 void daemon_store_round(struct daemon *d, const struct round_input *in, size_t n);
 

@@ -48,14 +48,6 @@ static enum err_code take(struct daemon *d, struct err *e)
     return ERR_OK;
 }
 
-static void note(struct daemon *d, const char *text)
-{
-    struct err e;
-    if (store_put_note(d->store, &(struct store_note){.time_us = d->now_us, .kind = STORE_NOTE_RELOAD,
-                                                      .author = d->replica, .text = text}, &e))
-        log_write(d->log, LOG_WARN, "store", "note is not kept", "error=\"%s\"", e.msg);
-}
-
 void daemon_look_for_config(struct daemon *d)
 {
     struct err e = {0};
@@ -73,7 +65,8 @@ void daemon_look_for_config(struct daemon *d)
         log_write(d->log, LOG_INFO, "config", "new configuration", "policy=%s rules=%s stage=%s", d->config.c->policy,
                   d->config.c->rules, run_stage_names[d->config.c->stage]);
     }
-    note(d, rc ? e.msg : "accepted");
+    daemon_keep_note(d, &(struct store_note){
+                            .kind = STORE_NOTE_RELOAD, .author = d->replica, .text = rc ? e.msg : "accepted"});
     if (serve_reload_tls(d->serve, &e))
         log_write(d->log, LOG_WARN, "serve", "certificates are not read again", "error=\"%s\"", e.msg);
 }

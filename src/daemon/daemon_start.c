@@ -61,12 +61,6 @@ static void name_replica(struct daemon *d, const char *wanted)
     (void)snprintf(d->replica, sizeof d->replica, "%s_%08x", host, random);
 }
 
-static int by_day(const void *a, const void *b)
-{
-    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
-    return (x > y) - (x < y);
-}
-
 enum err_code daemon_clock(struct daemon *d, struct err *e)
 {
     const struct run_config *c = d->config.start;
@@ -74,14 +68,9 @@ enum err_code daemon_clock(struct daemon *d, struct err *e)
     if (rc)
         return err_wrap(e, "timezone");
     d->holidays = mem_zero(c->holidays.n + 1, sizeof *d->holidays);
-    for (size_t i = 0; i < c->holidays.n; i++) {
-        int year, month, day, used = 0;
-        if (sscanf(c->holidays.items[i], "%4d-%2d-%2d%n", &year, &month, &day, &used) != 3 ||
-            c->holidays.items[i][used] || !tz_date_valid(year, month, day))
-            return err_set(e, ERR_PARSE, "holidays: \"%s\" is not a date YYYY-MM-DD", c->holidays.items[i]);
-        d->holidays[i] = (int32_t)tz_days(year, month, day);
-    }
-    qsort(d->holidays, c->holidays.n, sizeof *d->holidays, by_day);
+    rc = calendar_read_holidays((const char *const *)c->holidays.items, c->holidays.n, d->holidays, e);
+    if (rc)
+        return rc;
     d->calendar = (struct calendar){.zone = d->zone, .holiday_days = d->holidays, .n_holidays = c->holidays.n};
     int64_t wall_us = daemon_wall_us(d);
     d->pace = pace_init(c->speed, c->epoch_us ? c->epoch_us : wall_us, wall_us, daemon_mono_us(d));
@@ -391,14 +380,6 @@ static void start_roster(struct daemon *d)
     doc_init(&x->health);
 }
 
-static void note(struct daemon *d, enum store_note_kind kind, const char *text)
-{
-    struct err e;
-    if (store_put_note(d->store, &(struct store_note){.time_us = d->now_us, .kind = kind, .author = d->replica,
-                                                      .text = text}, &e))
-        log_write(d->log, LOG_WARN, "store", "note is not kept", "error=\"%s\"", e.msg);
-}
-
 /* ---- the whole -------------------------------------------------------------------------------- */
 
 void config_free(struct run_config *c)
@@ -458,7 +439,8 @@ enum err_code daemon_new(const struct daemon_opts *o, struct daemon **out, struc
     d->morning = morning_new(&(struct morning_opts){
         .state_dir = d->config.start->state_dir, .zone = d->config.start->timezone, .log = d->log});
     daemon_act_init(d);
-    note(d, STORE_NOTE_START, run_stage_names[d->config.c->stage]);
+    daemon_keep_note(d, &(struct store_note){.kind = STORE_NOTE_START, .author = d->replica,
+                                             .text = run_stage_names[d->config.c->stage]});
     log_write(d->log, LOG_INFO, "run", "started", "replica=%s stage=%s cluster=%s api=%s", d->replica,
               run_stage_names[d->config.c->stage], d->config.c->cluster, kube_url(d->kube));
     *out = d;

@@ -15,6 +15,15 @@ static struct live *live_of(struct target *t)
     return (struct live *)(void *)((char *)t - offsetof(struct live, target));
 }
 
+void daemon_keep_note(struct daemon *d, const struct store_note *note)
+{
+    struct store_note n = *note;
+    struct err e;
+    n.time_us = d->now_us;
+    if (store_put_note(d->store, &n, &e))
+        log_write(d->log, LOG_WARN, "store", "note is not kept", "error=\"%s\"", e.msg);
+}
+
 /* ---- identities ------------------------------------------------------------------------------- */
 
 static enum err_code store_identity(struct daemon *d, struct live *l, struct err *e)

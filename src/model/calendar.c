@@ -1,5 +1,8 @@
 #include "model/calendar.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "base/tz.h"
 
 static const int64_t DAY_US = INT64_C(86400) * 1000000;
@@ -8,6 +11,25 @@ static const int64_t MINUTE_US = INT64_C(60) * 1000000;
 static int64_t floor_div(int64_t a, int64_t b)
 {
     return a / b - (a % b < 0);
+}
+
+static int by_day(const void *a, const void *b)
+{
+    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    return (x > y) - (x < y);
+}
+
+enum err_code calendar_read_holidays(const char *const *dates, size_t n, int32_t *days, struct err *e)
+{
+    for (size_t i = 0; i < n; i++) {
+        int year, month, day, used = 0;
+        if (sscanf(dates[i], "%4d-%2d-%2d%n", &year, &month, &day, &used) != 3 || dates[i][used] ||
+            !tz_date_valid(year, month, day))
+            return err_set(e, ERR_PARSE, "holidays: \"%s\" is not a date YYYY-MM-DD", dates[i]);
+        days[i] = (int32_t)tz_days(year, month, day);
+    }
+    qsort(days, n, sizeof *days, by_day);
+    return ERR_OK;
 }
 
 static bool is_holiday(const struct calendar *cal, int32_t day)

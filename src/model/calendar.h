@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/err.h"
+
 struct tz;
 
 enum { SLOTS_PER_DAY = 96, SLOT_MINUTES = 15 };
@@ -28,6 +30,9 @@ struct calendar_point {
     bool quarter_end;  /* last day of the quarter */
 };
 
+/* n local dates YYYY-MM-DD, in any order, as calendar.holiday_days: days [n], ascending.  Errors: ERR_PARSE naming the
+ * date. */
+NODISCARD enum err_code calendar_read_holidays(const char *const *dates, size_t n, int32_t *days, struct err *e);
 struct calendar_point calendar_at(const struct calendar *cal, int64_t time_us);
 /* Saturday, Sunday and holidays have profiles of their own. */
 bool calendar_is_workday(const struct calendar_point *p);

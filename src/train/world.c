@@ -48,26 +48,13 @@ void world_free(struct world *w)
     mem_free(w);
 }
 
-static int by_day(const void *a, const void *b)
-{
-    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
-    return (x > y) - (x < y);
-}
-
 static enum err_code read_holidays(struct world *w, const struct opt_strings *list, struct err *e)
 {
     int32_t *days = mem_zero(list->n + 1, sizeof *days);
     w->calendar.holiday_days = days;
-    for (size_t i = 0; i < list->n; i++) {
-        int year, month, day, used = 0;
-        if (sscanf(list->items[i], "%4d-%2d-%2d%n", &year, &month, &day, &used) != 3 ||
-            list->items[i][used] || !tz_date_valid(year, month, day))
-            return err_set(e, ERR_PARSE, "holidays: \"%s\" is not a date YYYY-MM-DD", list->items[i]);
-        days[i] = (int32_t)tz_days(year, month, day);
-    }
-    qsort(days, list->n, sizeof *days, by_day);
-    w->calendar.n_holidays = list->n;
-    return ERR_OK;
+    enum err_code rc = calendar_read_holidays((const char *const *)list->items, list->n, days, e);
+    w->calendar.n_holidays = rc ? 0 : list->n;
+    return rc;
 }
 
 static enum err_code make_latency(struct world *w, struct err *e)
