@@ -1,6 +1,7 @@
 /* cli.c - parsing and running.  Texts made from the tables are in cli_text.c. */
 #include "base/cli.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -325,6 +326,14 @@ const struct cli_cmd *cli_find(const struct cli_app *app, const char *name)
     return NULL;
 }
 
+/* As ever, a reader that has seen enough ends the writer without a word. */
+static enum err_code output_failed(struct err *e)
+{
+    if (errno == EPIPE)
+        signal_broken_pipe();
+    return err_set(e, ERR_IO, "standard output: could not be written");
+}
+
 static int print(struct buf *text, bool to_stderr)
 {
     FILE *out = to_stderr ? stderr : stdout;
@@ -373,7 +382,7 @@ static int run_command(const struct cli_app *app, const struct cli_cmd *cmd, int
         if (!rc)
             rc = cmd->run(&c, &e);
         if (!rc && fflush(stdout) != 0)
-            rc = err_set(&e, ERR_IO, "standard output: could not be written");
+            rc = output_failed(&e);
     }
     if (rc) {
         utf8_make_plain(e.msg); /* it may quote a hostile file */
@@ -447,6 +456,6 @@ enum err_code cli_output(const struct cli_ctx *c, const struct buf *text, struct
     if (c->output)
         return file_write(c->output, text->p, text->n, e);
     if (fwrite(text->p, 1, text->n, stdout) != text->n || fflush(stdout) != 0)
-        return err_set(e, ERR_IO, "standard output: could not be written");
+        return output_failed(e);
     return ERR_OK;
 }

@@ -20,6 +20,27 @@ void signal_catch(void)
     (void)sigemptyset(&sa.sa_mask);
     (void)sigaction(SIGINT, &sa, NULL);
     (void)sigaction(SIGTERM, &sa, NULL);
+    signal_ignore_pipe();
+}
+
+static void dispose_of_pipe(void (*handler)(int))
+{
+    struct sigaction sa;
+    memset(&sa, 0, sizeof sa);
+    sa.sa_handler = handler;
+    (void)sigemptyset(&sa.sa_mask);
+    (void)sigaction(SIGPIPE, &sa, NULL);
+}
+
+void signal_ignore_pipe(void)
+{
+    dispose_of_pipe(SIG_IGN);
+}
+
+void signal_broken_pipe(void)
+{
+    dispose_of_pipe(SIG_DFL);
+    (void)raise(SIGPIPE);
 }
 
 bool signal_stop(void)

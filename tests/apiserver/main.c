@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/num.h"
+#include "base/signal.h"
 #include "tests/apiserver/api_priv.h"
 
 enum { LIST_MAX = 64 };
@@ -195,6 +196,7 @@ int main(int argc, char **argv)
     sigaddset(&wait, SIGTERM);
     sigaddset(&wait, SIGINT);
     sigprocmask(SIG_BLOCK, &wait, NULL);
+    signal_ignore_pipe();
     parse(argc, argv, &a);
     enum err_code rc = apiserver_start(&a.o, &api, &e);
     if (!rc)

@@ -2,6 +2,7 @@
  * longer than $TEST_SLOW_S seconds (5). */
 #include <time.h>
 
+#include "base/signal.h"
 #include "tests/support/test.h"
 
 enum { MAX_TESTS = 2000 };
@@ -52,6 +53,7 @@ int main(int argc, char **argv)
         return 0;
     }
     char pattern[256];
+    signal_ignore_pipe(); /* as the program does */
     if (argc > 1) {
         (void)snprintf(pattern, sizeof pattern, "*%s*", argv[1]);
         cmocka_set_test_filter(pattern);

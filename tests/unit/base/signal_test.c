@@ -1,5 +1,6 @@
 #include "base/signal.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -43,4 +44,23 @@ TEST(interrupt_sets_the_flag_once_and_ends_the_process_the_second_time)
     assert_int_equal(WTERMSIG(status), SIGINT);
     assert_false(signal_stop());
     signal_clear();
+}
+
+TEST(a_peer_that_hung_up_is_an_error_of_the_write_and_only_standard_output_ends_the_process)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        int fd[2];
+        signal_catch();
+        if (pipe(fd) != 0 || close(fd[0]) != 0)
+            _exit(1);
+        if (write(fd[1], "x", 1) != -1 || errno != EPIPE)
+            _exit(2);
+        signal_broken_pipe();
+        _exit(3); /* not reached */
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), SIGPIPE);
 }
