@@ -277,6 +277,87 @@ const char *opt_source(const struct opt_sources *s, const char *path)
     return id == INTERN_NONE ? "default" : s->where[id];
 }
 
+/* ---- who gave the value that is wrong --------------------------------------------------------- */
+
+enum { KEY_BYTES = 256 };
+
+static bool given(const struct opt_sources *s, const char *key)
+{
+    return strcmp(opt_source(s, key), "default") != 0;
+}
+
+static size_t key_length(const char *text)
+{
+    return strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789_.[]");
+}
+
+/* "queries: qps: by: ..." -> "queries.qps.by", or as much of it as somebody gave. */
+static void leading_key(const struct opt_sources *s, const char *text, char key[KEY_BYTES])
+{
+    char path[KEY_BYTES] = "";
+    size_t n;
+    key[0] = '\0';
+    while ((n = key_length(text)) > 0 && n + strlen(path) + 2 < KEY_BYTES) {
+        size_t at = strlen(path);
+        (void)snprintf(path + at, sizeof path - at, "%s%.*s", at ? "." : "", (int)n, text);
+        if (given(s, path))
+            (void)snprintf(key, KEY_BYTES, "%s", path);
+        if (strncmp(text + n, ": ", 2) != 0)
+            return;
+        text += n + 2;
+    }
+}
+
+/* The first word that is a key with a source, or with this one.  A word without a section is of the one named before it. */
+static bool named_key(const struct opt_sources *s, const char *text, const char *source, char key[KEY_BYTES])
+{
+    char section[KEY_BYTES] = "", word[KEY_BYTES / 2];
+    size_t n;
+    for (; *text; text += n + (text[n] != '\0')) {
+        n = key_length(text);
+        if (n == 0 || n >= sizeof word)
+            continue;
+        (void)snprintf(word, sizeof word, "%.*s", (int)n, text);
+        const char *dot = strrchr(word, '.');
+        if (dot)
+            (void)snprintf(section, sizeof section, "%.*s", (int)(dot + 1 - word), word);
+        (void)snprintf(key, KEY_BYTES, "%.127s%s", dot ? "" : section, word);
+        if (given(s, key) && (!source || strcmp(opt_source(s, key), source) == 0))
+            return true;
+    }
+    return false;
+}
+
+/* What came with --set came last; but what is said of one entry of a list is about that entry. */
+static bool guilty(const struct opt_sources *s, const char *text, char key[KEY_BYTES])
+{
+    char lead[KEY_BYTES];
+    bool entry = text[strcspn(text, "[: ")] == '[';
+    leading_key(s, text, lead);
+    if (!entry && named_key(s, text, "--set", key))
+        return true;
+    if (!*lead)
+        return named_key(s, text, NULL, key);
+    (void)snprintf(key, KEY_BYTES, "%s", lead);
+    return true;
+}
+
+enum err_code opt_blame(const struct opt_sources *s, const char *name, struct err *e)
+{
+    char key[KEY_BYTES];
+    if (!e)
+        return ERR_INVAL;
+    if (!guilty(s, e->msg, key))
+        return err_wrap(e, "%s", name);
+    const char *where = opt_source(s, key);
+    size_t n = strlen(key);
+    if (strcmp(where, "--set") != 0)
+        return err_wrap(e, "%s", where);
+    if (strncmp(e->msg, key, n) == 0 && strncmp(e->msg + n, ": ", 2) == 0) /* said once is enough */
+        memmove(e->msg, e->msg + n + 2, strlen(e->msg + n + 2) + 1);
+    return err_wrap(e, "--set %s", key);
+}
+
 /* ---- required keys and checks ---------------------------------------------------------------- */
 
 static enum err_code finish(const struct opt_table *t, const void *dst, struct err *e);

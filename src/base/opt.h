@@ -153,6 +153,10 @@ struct opt_sources *opt_sources_new(void);
 void opt_sources_free(struct opt_sources *s);
 /* "default", "config.yaml:12" or "--set"; path is "guard.cooldown" or "pools[1].name". */
 const char *opt_source(const struct opt_sources *s, const char *path);
+/* What opt_finish() found is said of several keys: "lease.renew: 10 s is not under duration (5 s)".  Puts the place of
+ * the one that somebody gave before it: "run.yaml:12: lease.renew: ..." or "--set lease.duration: lease.renew: ...".  A
+ * key without a section is of the section named before it.  None was given: `name`.  Returns e->code. */
+enum err_code opt_blame(const struct opt_sources *s, const char *name, struct err *e);
 
 /* Everything at once: defaults, then the YAML file (path may be NULL), then n `key=value` sets, then
  * required keys and checks.  dst is finished with opt_fini() whatever the result. */

@@ -118,9 +118,9 @@ static enum err_code read_subs(struct place *at, const struct opt_row *row, void
 static enum err_code read_row(struct place *at, const struct opt_row *row, void *dst,
                               const struct yaml_node *v, struct err *e)
 {
+    note(at, v->key_line);
     if (row->type == OPT_TYPE_SUB)
         return read_map(at, row->sub, opt_field(row, dst), v, e);
-    note(at, v->key_line);
     if (row->type == OPT_TYPE_SUBS)
         return read_subs(at, row, dst, v, e);
     if (opt_is_list(row->type))
@@ -307,15 +307,15 @@ enum err_code opt_read_file(const struct opt_table *t, void *dst, const char *pa
 enum err_code opt_load(const struct opt_table *t, void *dst, const char *path, char *const *sets,
                        size_t n_sets, struct opt_sources *src, struct err *e)
 {
+    struct opt_sources *own = src ? NULL : opt_sources_new();
+    src = src ? src : own;
     opt_init(t, dst);
     enum err_code rc = path ? opt_read_file(t, dst, path, src, e) : ERR_OK;
     for (size_t i = 0; i < n_sets && !rc; i++)
         rc = opt_set(t, dst, sets[i], src, e);
-    if (!rc) {
-        rc = opt_finish(t, dst, e);
-        if (rc)
-            (void)err_wrap(e, "%s", path ? path : t->name);
-    }
+    if (!rc && (rc = opt_finish(t, dst, e)) != ERR_OK)
+        (void)opt_blame(src, path ? path : t->name, e);
+    opt_sources_free(own);
     return rc;
 }
 

@@ -164,17 +164,29 @@ static const struct opt_row rows[] = {
 };
 #undef R
 
+/* The policy that `key` names. */
+static enum err_code find_policy(const char *key, const char *name, const struct policy **p, struct err *e)
+{
+    static const char said[] = "policy: ";
+    bool guarded;
+    enum err_code rc = policy_parse(name, p, &guarded, e);
+    if (!rc)
+        return ERR_OK;
+    if (e && strncmp(e->msg, said, strlen(said)) == 0) /* it may be another key that says so */
+        memmove(e->msg, e->msg + strlen(said), strlen(e->msg + strlen(said)) + 1);
+    return err_wrap(e, "%s", key);
+}
+
 static enum err_code check_policy(const char *key, const char *name, const struct run_config *c, struct err *e)
 {
     const struct policy *p;
-    bool guarded;
     if (!name || strcmp(name, "rules") == 0)
         return ERR_OK;
     if (strcmp(name, "learned") == 0)
         return c->policy_file ? ERR_OK : err_set(e, ERR_INVAL, "%s: learned, but no policy_file is given", key);
-    enum err_code rc = policy_parse(name, &p, &guarded, e);
+    enum err_code rc = find_policy(key, name, &p, e);
     if (rc)
-        return err_wrap(e, "%s", key);
+        return rc;
     if (p->learned || strcmp(p->name, "outlook") == 0)
         return err_set(e, ERR_INVAL, "%s: %s needs a policy file: say \"learned\" and give policy_file", key, p->name);
     if (strcmp(p->name, "foresight") == 0)
@@ -187,7 +199,9 @@ static enum err_code check_lease(const struct run_config *c, struct err *e)
     if (!c->lease.enabled)
         return ERR_OK;
     if (c->lease.renew_us >= c->lease.duration_us || c->lease.retry_us >= c->lease.renew_us)
-        return err_set(e, ERR_INVAL, "lease: expected retry < renew < duration");
+        return err_set(e, ERR_INVAL, "lease.renew: %.1f s is not between lease.retry (%.1f s) and lease.duration (%.1f s)",
+                       (double)c->lease.renew_us * 1e-6, (double)c->lease.retry_us * 1e-6,
+                       (double)c->lease.duration_us * 1e-6);
     if (c->kube.timeout_us >= c->lease.duration_us - c->lease.renew_us)
         return err_set(e, ERR_INVAL, "kube.timeout: %.1f s is not under lease.duration less lease.renew (%.1f s), so a "
                        "request could outlive the lease", (double)c->kube.timeout_us * 1e-6,
@@ -202,7 +216,9 @@ static enum err_code check_targets(const struct run_config *c, struct err *e)
         char key[48];
         (void)snprintf(key, sizeof key, "targets[%zu]", i);
         if (t[i].units_min > t[i].units_max)
-            return err_set(e, ERR_RANGE, "%s: units_min is above units_max", key);
+            return err_set(e, ERR_RANGE, "%s.units_min: %lld is above units_max (%lld)", key, (long long)t[i].units_min,
+                           (long long)t[i].units_max);
+        (void)snprintf(key, sizeof key, "targets[%zu].policy", i);
         enum err_code rc = check_policy(key, t[i].policy, c, e);
         if (rc)
             return rc;
@@ -218,15 +234,14 @@ static enum err_code check(const void *dst, struct err *e)
     if ((rc = check_policy("policy", c->policy, c, e)) || (rc = check_lease(c, e)) || (rc = check_targets(c, e)))
         return rc;
     const struct policy *p;
-    bool guarded;
-    if ((rc = policy_parse(c->rules, &p, &guarded, e)))
-        return err_wrap(e, "rules");
+    if ((rc = find_policy("rules", c->rules, &p, e)))
+        return rc;
     if (p->learned || strcmp(p->name, "outlook") == 0 || strcmp(p->name, "foresight") == 0)
         return err_set(e, ERR_INVAL, "rules: %s is not a rule", p->name);
     if (!s->cert_file != !s->key_file)
-        return err_set(e, ERR_INVAL, "serve: cert_file and key_file go together");
+        return err_set(e, ERR_INVAL, "serve.cert_file and serve.key_file go together");
     if (s->external_port && !(s->external_cert_file && s->external_key_file))
-        return err_set(e, ERR_INVAL, "serve.external_port: needs external_cert_file and external_key_file");
+        return err_set(e, ERR_INVAL, "serve.external_port: needs serve.external_cert_file and serve.external_key_file");
     if (c->challenger_share > 0 && c->challenger_switch_us > 0)
         return err_set(e, ERR_INVAL, "challenger_share and challenger_switch: one or the other");
     if ((c->challenger_share > 0 || c->challenger_switch_us > 0) && !c->challenger)

@@ -199,30 +199,6 @@ static enum err_code read_sets(struct scenario *sc, char *const *sets, size_t n_
     return ERR_OK;
 }
 
-/* "service.units_min: 9 is above units_max 4" -> where the first of its keys that somebody gave stands, "s.yaml:7" or
- * "--set"; NULL when it names none.  A key without a section is taken to be of the section named before it. */
-static const char *place_of(const struct opt_sources *src, const char *text)
-{
-    static const char key_chars[] = "abcdefghijklmnopqrstuvwxyz0123456789_.[]";
-    char section[48] = "";
-    while (*text) {
-        char word[48], path[96];
-        size_t n = strspn(text, key_chars);
-        if (n > 0 && n < sizeof word) {
-            (void)snprintf(word, sizeof word, "%.*s", (int)n, text);
-            const char *dot = strrchr(word, '.');
-            if (dot)
-                (void)snprintf(section, sizeof section, "%.*s", (int)(dot + 1 - word), word);
-            (void)snprintf(path, sizeof path, "%s%s", dot ? "" : section, word);
-            const char *where = opt_source(src, path);
-            if (strcmp(where, "default") != 0)
-                return where;
-        }
-        text += n + (text[n] != '\0');
-    }
-    return NULL;
-}
-
 enum err_code scenario_load_over(struct scenario *sc, const char *path, const char *over, char *const *sets,
                                  size_t n_sets, struct opt_sources *src, struct err *e)
 {
@@ -234,10 +210,8 @@ enum err_code scenario_load_over(struct scenario *sc, const char *path, const ch
         rc = opt_read_file(&scenario_table, sc, over, src, e);
     if (!rc)
         rc = read_sets(sc, sets, n_sets, src, e);
-    if (!rc && (rc = opt_finish(&scenario_table, sc, e)) != ERR_OK) {
-        const char *where = e ? place_of(src, e->msg) : NULL;
-        (void)err_wrap(e, "%s", where ? where : path ? path : "scenario");
-    }
+    if (!rc && (rc = opt_finish(&scenario_table, sc, e)) != ERR_OK)
+        (void)opt_blame(src, path ? path : "scenario", e);
     opt_sources_free(own);
     if (rc)
         return rc;

@@ -185,9 +185,10 @@ TEST(config_mistakes_name_file_line_and_key)
         {"hidden: [[1]]\n", "hidden[0]: expected a single value", ERR_PARSE},
         {"pools: {name: x}\n", "pools: expected a list of mappings", ERR_PARSE},
         {"pools: [x]\n", "pools[0]: expected a mapping", ERR_PARSE},
-        {"pools:\n  - name: a\n  - max_nodes: 2\n", "c.yaml: pools[1]: name: required", ERR_MISSING},
+        {"pools:\n  - name: a\n  - max_nodes: 2\n", "c.yaml:3: pools[1]: name: required", ERR_MISSING},
         {"pools:\n  - name: a\n    max_nodes: 0\n", "c.yaml:3: pools[0].max_nodes: 0: below 1", ERR_RANGE},
-        {"lo: 10\n", "c.yaml: lo is above hi", ERR_RANGE},
+        {"lo: 10\n", "c.yaml:1: lo is above hi", ERR_RANGE},
+        {"note: x\nhi: -1\n", "c.yaml:2: lo is above hi", ERR_RANGE},
         {"- 1\n", "c.yaml:1: expected a mapping", ERR_PARSE},
         {"just text\n", "c.yaml:1: expected a mapping", ERR_PARSE},
     };
@@ -234,6 +235,42 @@ TEST(set_mistakes_name_the_key)
             fail_msg("%s: \"%s\" lacks \"%s\"", cases[i].text, e.msg, cases[i].want);
     }
     opt_fini(&cfg_table, &c);
+}
+
+TEST(a_contradiction_is_blamed_on_the_key_that_was_given_and_where)
+{
+    static const struct {
+        const char *yaml, *set, *text, *want;
+    } cases[] = {
+        {"lo: 1\n", NULL, "lo: 1 is above hi", "c.yaml:1: lo: 1 is above hi"},
+        {"hi: 1\n", "lo=2", "lo: 2 is above hi", "--set lo: 2 is above hi"},
+        {"lo: 1\n", "hi=0", "lo: 1 is above hi", "--set hi: lo: 1 is above hi"},
+        {"guard:\n  high: 0.5\n", NULL, "guard.cooldown and high: one or the other",
+         "c.yaml:2: guard.cooldown and high: one or the other"},
+        {"guard:\n  high: 0.5\n", NULL, "guard: high: 0.5 is odd", "c.yaml:2: guard: high: 0.5 is odd"},
+        {"note: x\nguard:\n  high: 0.5\n", NULL, "guard: high and low do not fit", "c.yaml:3: guard: high and low do not fit"},
+        {"pools:\n  - {name: a}\n  - name: b\n    max_nodes: 3\n", "note=x",
+         "pools[1].max_nodes: 3 is too few for note", "c.yaml:4: pools[1].max_nodes: 3 is too few for note"},
+        {"note: x\n", NULL, "mode: says nothing", "c.yaml: mode: says nothing"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct opt_sources *src = opt_sources_new();
+        char *set = (char *)(uintptr_t)cases[i].set;
+        struct err e = {0};
+        struct cfg c;
+        const char *path = write_cfg(cases[i].yaml);
+        opt_init(&cfg_table, &c);
+        assert_ok(opt_read_file(&cfg_table, &c, path, src, &e), &e);
+        if (set)
+            assert_ok(opt_set(&cfg_table, &c, set, src, &e), &e);
+        (void)err_set(&e, ERR_RANGE, "%s", cases[i].text);
+        assert_int_equal(opt_blame(src, path, &e), ERR_RANGE);
+        const char *from = strncmp(e.msg, "--set", 5) == 0 ? e.msg : strstr(e.msg, "c.yaml");
+        if (!from || strcmp(from, cases[i].want) != 0)
+            fail_msg("\"%s\" is not \"%s\"", e.msg, cases[i].want);
+        opt_fini(&cfg_table, &c);
+        opt_sources_free(src);
+    }
 }
 
 TEST(missing_config_file_is_an_error_not_the_defaults)

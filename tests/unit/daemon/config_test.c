@@ -25,20 +25,22 @@ TEST(what_contradicts_itself_is_refused_with_file_and_key)
     static const struct {
         const char *yaml, *text;
     } cases[] = {
-        {"policy: hpaa\n", "hpa"},
+        {"stage: single\npolicy: hpaa\n", "run.yaml:2: policy: \"hpaa\" is unknown"},
         {"policy: learned\n", "policy_file"},
         {"policy: ppo\n", "policy file"},
         {"policy: foresight\n", "future"},
         {"rules: outlook\n", "not a rule"},
         {"stage: everything\n", "stage"},
-        {"stage: single\nlease: {duration: 15s, renew: 16s}\n", "retry < renew < duration"},
+        {"stage: single\nlease: {duration: 15s, renew: 16s}\n", "run.yaml:2: lease.renew: 16.0 s is not between lease.retry (2.0 s) and lease.duration (15.0 s)"},
         {"kube: {timeout: 6s}\n", "outlive the lease"},
-        {"serve: {cert_file: a.pem}\n", "go together"},
+        {"\nserve: {cert_file: a.pem}\n", "run.yaml:2: serve.cert_file and serve.key_file go together"},
         {"serve: {external_port: 6443}\n", "external_cert_file"},
         {"challenger_share: 0.5\n", "no challenger"},
         {"challenger: hpa\nchallenger_share: 0.5\ngpu_budget: 8\n", "challenger_switch"},
-        {"targets: [{namespace: a, name: b, units_max: 2, units_min: 3}]\n", "units_min"},
-        {"targets: [{namespace: a, name: b}]\n", "units_max"},
+        {"targets:\n  - namespace: a\n    name: b\n    units_max: 2\n    units_min: 3\n", "run.yaml:5: targets[0].units_min: 3 is above"},
+        {"targets: [{namespace: a, name: b}]\n", "run.yaml:1: targets[0]: units_max: required"},
+        {"targets:\n  - {namespace: a, name: b, units_max: 2, policy: hpaa}\n", "run.yaml:2: targets[0].policy: \"hpaa\" is unknown"},
+        {"rules: hpaa\n", "run.yaml:1: rules: \"hpaa\" is unknown"},
         {"prometheus: {ulr: http://x}\n", "ulr"},
         {"step: 15\n", "unit"},
     };
@@ -49,6 +51,31 @@ TEST(what_contradicts_itself_is_refused_with_file_and_key)
         run_config_fini(&c);
         if (!rc || !strstr(e.msg, cases[i].text) || !strstr(e.msg, "run.yaml"))
             fail_msg("%s gave %d \"%s\"", cases[i].yaml, rc, e.msg);
+    }
+}
+
+TEST(a_wrong_value_of_the_command_line_is_not_blamed_on_the_file)
+{
+    static const struct {
+        const char *set, *text;
+    } cases[] = {
+        {"policy=hpaa", "--set policy: \"hpaa\" is unknown"},
+        {"polcy=hpa", "--set polcy=hpa: polcy: unknown key"},
+        {"lease.duration=5s", "--set lease.duration: lease.renew: 10.0 s is not between"},
+        {"step=15", "--set step: 15: a unit is required"},
+        {"challenger_share=0.5", "--set challenger_share"},
+    };
+    const char *path = test_path("%s/run.yaml", test_tmp_dir());
+    test_write_file(path, "policy: mpc\nlease: {renew: 10s}\n", strlen("policy: mpc\nlease: {renew: 10s}\n"));
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct run_config c;
+        struct err e = {0};
+        char set[64], *sets[] = {set};
+        (void)snprintf(set, sizeof set, "%s", cases[i].set);
+        enum err_code rc = run_config_load(&c, path, sets, 1, NULL, &e);
+        run_config_fini(&c);
+        if (!rc || strncmp(e.msg, cases[i].text, strlen(cases[i].text)) != 0)
+            fail_msg("--set %s gave %d \"%s\"", cases[i].set, rc, e.msg);
     }
 }
 
