@@ -3,6 +3,7 @@
  * freeze and unfreeze go to every replica named, side by side, and report each: a replica that
  * could not be reached may still act, so anything short of all is a failure.  release and override
  * are for the leader: replicas are asked in turn until one does not answer "not the leader". */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -99,10 +100,40 @@ static void put_rows(const struct cli_ctx *c, const struct control *k, struct bu
     table_free(t);
 }
 
+/* As much of a text as there is room for; a cut is shown. */
+static void fit(char *out, size_t size, size_t most, const char *text)
+{
+    bool cut = strlen(text) > most && most > 3;
+    (void)snprintf(out, size, "%.*s%s", (int)(cut ? most - 3 : most), text, cut ? "..." : "");
+}
+
+/* "LEAD: WHO: WHAT. WHAT TO DO".  Where it does not all fit, what to do is the last to be cut: it is what the reader
+ * needs; `what` is in the table too. */
+static enum err_code tell(struct err *e, const char *lead, const char *who, const char *what, const char *todo)
+{
+    char shown_who[160], shown_what[sizeof e->msg], shown_todo[sizeof e->msg];
+    if (!e)
+        return ERR_IO;
+    size_t room = sizeof e->msg - 8;
+    fit(shown_who, sizeof shown_who, sizeof shown_who - 1, who);
+    room -= strlen(lead) + strlen(shown_who);
+    fit(shown_todo, sizeof shown_todo, room - 60, todo);
+    room -= strlen(shown_todo);
+    fit(shown_what, sizeof shown_what, room, what);
+    return err_set(e, ERR_IO, "%s%s%s: %s%s%s", lead, *lead ? ": " : "", shown_who, shown_what, *shown_todo ? ". " : "",
+                   shown_todo);
+}
+
+static const char *complaint(const struct control_answer *a)
+{
+    return a->error[0] ? a->error : a->warning[0] ? a->warning : a->text;
+}
+
 /* Not as asked: which, why, and what to do. */
 static enum err_code judge(const struct control *k, bool frozen, struct err *e)
 {
     const struct control_answer *worst = NULL;
+    char lead[80];
     size_t n_bad = 0;
     for (size_t i = 0; i < control_count(k); i++) {
         const struct control_answer *a = control_answer(k, i);
@@ -113,13 +144,22 @@ static enum err_code judge(const struct control *k, bool frozen, struct err *e)
     }
     if (!n_bad)
         return ERR_OK;
-    return err_set(e, ERR_IO, "%zu of %zu replicas %s: %.120s: %.160s. %.150s", n_bad,
-                   control_count(k),
-                   frozen ? "did not freeze and may still act" : "are still frozen", worst->url,
-                   worst->error[0]     ? worst->error
-                   : worst->warning[0] ? worst->warning
-                                       : worst->text,
-                   worst->what_to_do);
+    (void)snprintf(lead, sizeof lead, "%zu of %zu replicas %s", n_bad, control_count(k),
+                   frozen ? "did not freeze and may still act" : "are still frozen");
+    return tell(e, lead, worst->url, complaint(worst), worst->what_to_do);
+}
+
+/* Nobody here knows which replicas there are, unless a name lists them all. */
+static void say_others(const struct cli_ctx *c, const struct control *k, bool frozen, struct buf *text)
+{
+    const struct control_opts *o = c->opts;
+    if (o->all_replicas || c->format != CLI_TABLE)
+        return;
+    buf_fmt(text, frozen ? "\nOnly %s asked.  A replica that is not on the list may still act: --all-replicas URL "
+                           "freezes every one.\n"
+                         : "\nOnly %s asked.  A replica that is not on the list stays frozen if it was: "
+                           "--all-replicas URL unfreezes every one.\n",
+            control_count(k) == 1 ? "this one was" : "these were");
 }
 
 static enum err_code run_freeze(struct cli_ctx *c, bool frozen, struct err *e)
@@ -135,6 +175,7 @@ static enum err_code run_freeze(struct cli_ctx *c, bool frozen, struct err *e)
     if (!rc) {
         control_ask_all(k, frozen ? "/api/v1/freeze" : "/api/v1/unfreeze", body.p);
         put_rows(c, k, &text);
+        say_others(c, k, frozen, &text);
         rc = cli_finish(c, &text, e);
     }
     if (!rc)
@@ -178,8 +219,7 @@ static enum err_code put_answer(struct cli_ctx *c, const struct control_answer *
 {
     struct buf text = buf_init(CLI_TEXT_MAX);
     if (a->error[0] || a->status >= 300)
-        return err_set(e, ERR_IO, "%.150s: %.200s. %.150s", a->replica[0] ? a->replica : a->url,
-                       a->error, a->what_to_do);
+        return tell(e, "", a->replica[0] ? a->replica : a->url, complaint(a), a->what_to_do);
     if (c->format == CLI_TABLE) {
         buf_fmt(&text, "%s: %s: %s\n", a->replica, a->result, a->text);
         return cli_finish(c, &text, e);
@@ -312,7 +352,10 @@ const struct cli_cmd cmd_freeze = {
 const struct cli_cmd cmd_unfreeze = {
     .name = "unfreeze",
     .summary = "lets the replicas named act again",
-    .help = "`freeze: true` in a configuration stays in force and is reported.",
+    .help = "Each replica has its own freeze: the ones not asked stay frozen.  In the cluster:\n"
+            "    kubectl -n sluice exec sluice-0 -- sluice unfreeze -c /etc/sluice/sluice.yaml \\\n"
+            "        --all-replicas https://sluice-replicas.sluice.svc:8443 --reason TEXT\n"
+            "`freeze: true` in a configuration stays in force and is reported.",
     .opts = &freeze_table,
     .config = &run_config_table,
     .run = unfreeze,
@@ -335,7 +378,9 @@ const struct cli_cmd cmd_override = {
     .min_args = 1,
     .max_args = 1,
     .help = "    sluice override prod/chat --units 12 --until 2h --reason \"launch\"\n"
-            "    sluice override prod/chat --clear",
+            "    sluice override prod/chat --clear\n"
+            "N may be below minUnits, and is held there until the end; above maxUnits it is refused.  The leader is\n"
+            "found among the replicas named (--url, --all-replicas).  In the stage observe nothing can be held.",
     .opts = &override_table,
     .config = &run_config_table,
     .run = override,

@@ -26,9 +26,12 @@ static void run(struct daemon *d, const struct command *c)
         release(d, c);
     } else if (!l) {
         shared_command_answer(d->shared, c->id, COMMAND_NO_TARGET, "no target %.60s/%.120s", c->ns, c->name);
+    } else if (!daemon_acts_in(d)) {
+        shared_command_answer(d->shared, c->id, COMMAND_REFUSED,
+                              "the stage is observe: nothing is written to the cluster, so nothing can be fixed or "
+                              "reset; it can from single on");
     } else if (!daemon_leads(d)) {
-        shared_command_answer(d->shared, c->id, COMMAND_NOT_LEADER,
-                              daemon_acts_in(d) ? "this replica does not lead" : "the stage is observe: nothing is written");
+        shared_command_answer(d->shared, c->id, COMMAND_NOT_LEADER, "this replica does not lead");
     } else if (l->source != LIVE_SPEC) {
         shared_command_answer(d->shared, c->id, COMMAND_REFUSED, "only a CapacityTarget is acted on: there is nothing to override or reset");
     } else {

@@ -77,6 +77,26 @@ static bool same(const struct status_override *a, const struct status_override *
            (a->units < 0 || (a->until_us == b->until_us && strcmp(a->author, b->author) == 0));
 }
 
+/* What will in fact be done with a size that is not one of everyday. */
+static void say_fixed(const struct daemon *d, const struct live *l, int units, char out[SHARED_REASON])
+{
+    const struct capacity_spec *s = &l->target.spec;
+    size_t n = 0;
+    n += (size_t)snprintf(out, SHARED_REASON, "written to the CapacityTarget's status");
+    if (units < s->units_min)
+        n += (size_t)snprintf(out + n, SHARED_REASON - n,
+                              "; %d is below minUnits (%d): it is held all the same until it ends, then raised to %d",
+                              units, s->units_min, s->units_min);
+    else if (units < s->units_min_safe)
+        n += (size_t)snprintf(out + n, SHARED_REASON - n,
+                              "; %d is below minSafeUnits (%d): it is held all the same until it ends", units,
+                              s->units_min_safe);
+    if (freeze_on(d->freeze))
+        (void)snprintf(out + n, SHARED_REASON - n, "; frozen: no size is written before the unfreeze");
+    else if (l->profile.paused)
+        (void)snprintf(out + n, SHARED_REASON - n, "; paused: no size is written before the pause is taken away");
+}
+
 static void done(struct daemon *d, struct live *l)
 {
     const struct override_wait *w = l->override_wait;
@@ -86,11 +106,13 @@ static void done(struct daemon *d, struct live *l)
         return;
     }
     bool clear = w->want.units < 0, spec = clear && in_spec(d, l).units >= 0;
+    char text[SHARED_REASON] = "cleared";
+    if (spec)
+        (void)snprintf(text, sizeof text, "cleared; spec.override of the CapacityTarget still fixes the size");
+    else if (!clear)
+        say_fixed(d, l, w->want.units, text);
     daemon_note(d, STORE_NOTE_OVERRIDE, l, &w->command, clear ? 0 : w->want.until_us);
-    daemon_override_drop(d, l, COMMAND_DONE,
-                         spec ? "cleared; spec.override of the CapacityTarget still fixes the size"
-                         : clear ? "cleared"
-                                 : "written to the CapacityTarget's status");
+    daemon_override_drop(d, l, COMMAND_DONE, text);
 }
 
 void daemon_override_written(struct daemon *d, struct live *l, const struct act_result *r)
@@ -168,12 +190,14 @@ void daemon_override(struct daemon *d, struct live *l, const struct command *c)
 {
     bool fixes = c->kind == COMMAND_OVERRIDE;
     const char *why = obstacle(l);
-    if (why || (fixes && (c->units < 0 || c->units > l->target.spec.units_max))) {
+    int most = l->target.spec.units_max;
+    if (why || (fixes && (c->units < 0 || c->units > most))) {
         if (why)
             shared_command_answer(d->shared, c->id, COMMAND_REFUSED, "%.220s", why);
         else
-            shared_command_answer(d->shared, c->id, COMMAND_REFUSED, "units: %d is outside 0..%d",
-                                  c->units, l->target.spec.units_max);
+            shared_command_answer(d->shared, c->id, COMMAND_REFUSED,
+                                  "units: %d is outside 0..%d: nothing was changed%s", c->units, most,
+                                  c->units > most ? "; maxUnits of the CapacityTarget bounds overrides too, raise it first" : "");
         return;
     }
     struct override_wait *w = mem_zero(1, sizeof *w);

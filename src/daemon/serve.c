@@ -90,8 +90,9 @@ static bool let_in(struct call *c, const struct route *r)
         return true;
     server_reply_header(c->out, "WWW-Authenticate", "Bearer realm=\"sluice\"");
     call_refuse(c, 401,
-                "Send Authorization: Bearer with the content of the file named by serve.token_file "
-                "(sluice freeze --token-file), or a client certificate whose name is allowed.",
+                "Send Authorization: Bearer with the content of the replica's token file "
+                "(serve.token_file, else state_dir/token): --token-file FILE or -c CONFIG; or a client "
+                "certificate whose name is allowed.",
                 "%s", auth_words(c->verdict));
     log_write(c->s->o.log, LOG_WARN, "serve", "refused", "peer=%s path=\"%.100s\" why=\"%s\"",
               c->in->peer, c->in->path, auth_words(c->verdict));

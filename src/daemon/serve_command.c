@@ -1,5 +1,6 @@
 /* serve_command.c - what people ask for.  Freezing is done here and now; the rest is queued for the
  * main loop. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -67,12 +68,15 @@ void serve_unfreeze(struct call *c)
         return;
     }
     struct freeze_info info;
+    char holder[SHARED_NAME], leads[SHARED_NAME + 128];
     freeze_info(c->s->o.freeze, &info);
+    shared_holder(c->s->o.shared, holder);
+    (void)snprintf(leads, sizeof leads, "%s leads: if it is frozen too, it stays so until it is asked as well", holder);
     answer_freeze(c, info.frozen ? "still frozen" : "unfrozen",
                   info.config
                       ? "freeze: true in the configuration stays in force; set it to false there"
                   : info.frozen ? "somebody froze again at the same time"
-                                : NULL);
+                  : holder[0] && !shared_leader(c->s->o.shared) ? leads : NULL);
 }
 
 /* ---- commands to the main loop -----------------------------------------------------------------

@@ -133,7 +133,7 @@ TEST(an_override_that_cannot_be_is_refused_and_says_why)
     live_world_up(&w, 1);
     rounds(&w, 200, 2);
     assert_answer(give(&w, 0, to_units(21, US_PER_S)), COMMAND_REFUSED,
-                  "units: 21 is outside 0..20");
+                  "units: 21 is outside 0..20: nothing was changed; maxUnits of the CapacityTarget");
     assert_answer(give(&w, 0, to_units(-1, US_PER_S)), COMMAND_REFUSED,
                   "units: -1 is outside 0..20");
     assert_answer(give(&w, 1, to_units(5, US_PER_S)), COMMAND_NOT_LEADER, "does not lead");
@@ -148,6 +148,38 @@ TEST(an_override_that_cannot_be_is_refused_and_says_why)
     assert_answer(give(&w, 0, to_units(5, US_PER_S)), COMMAND_REFUSED, "403");
     apiserver_clear(w.api, 0);
     assert_field(&w, "status.override", NULL);
+    live_world_stop(&w);
+}
+
+TEST(an_override_under_the_least_size_says_what_will_be_done)
+{
+    static const struct {
+        int units;
+        const char *text;
+    } cases[] = {{2, "; 2 is below minUnits (3): it is held all the same until it ends, then raised to 3"},
+                 {4, "; 4 is below minSafeUnits (5): it is held all the same until it ends"}};
+    struct live_world w;
+    live_world_start(&w, "single", "policy: rules\n", NULL);
+    live_world_target(&w, "chat", 6, 20, "");
+    assert_int_equal(apiserver_call(w.api, "PATCH", TARGET, NULL, "{\"spec\":{\"minUnits\":3,\"minSafeUnits\":5}}", NULL), 200);
+    live_world_up(&w, 0);
+    rounds(&w, 200, 6);
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        assert_answer(give(&w, 0, to_units(cases[i].units, 3600 * US_PER_S)), COMMAND_DONE, cases[i].text);
+        rounds(&w, 200, 8);
+        assert_int_equal(live_world_units(&w, "chat"), cases[i].units);
+    }
+    live_world_stop(&w);
+}
+
+TEST(an_override_in_observe_is_refused_since_nothing_is_written)
+{
+    struct live_world w;
+    live_world_start(&w, "observe", "policy: rules\n", NULL);
+    live_world_target(&w, "chat", 6, 20, "");
+    live_world_up(&w, 0);
+    rounds(&w, 200, 4);
+    assert_answer(give(&w, 0, to_units(5, 3600 * US_PER_S)), COMMAND_REFUSED, "the stage is observe");
     live_world_stop(&w);
 }
 

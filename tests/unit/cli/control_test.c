@@ -111,7 +111,10 @@ TEST(control_without_a_token_is_told_what_to_send)
     COMMAND(&o, cmd_freeze, "--url", url);
     assert_err(o.rc, ERR_IO, &o.e, "neither a bearer token");
     assert_has(o.e.msg, "Authorization: Bearer");
+    assert_has(o.e.msg, "or a client certificate whose name is allowed."); /* to its end */
     assert_false(freeze_on(a.freeze));
+    COMMAND(&o, cmd_override, "shop/chat", "--units", "5", "--until", "2h", "--reason", "x", "--url", url);
+    assert_err(o.rc, ERR_IO, &o.e, "or a client certificate whose name is allowed.");
     COMMAND(&o, cmd_freeze, "--url", url, "--token-file", "/nonexistent/token");
     assert_err(o.rc, ERR_IO, &o.e, "/nonexistent/token");
     rig_end(&a);
@@ -128,6 +131,29 @@ TEST(control_unfreeze_fails_and_says_why_while_the_configuration_freezes)
     COMMAND(&o, cmd_unfreeze, "--url", url, "--token-file", token);
     assert_err(o.rc, ERR_IO, &o.e, "1 of 1 replicas are still frozen");
     assert_has(o.e.msg, "freeze: true in the configuration");
+    rig_end(&a);
+}
+
+TEST(control_unfreeze_of_one_replica_says_that_others_stay_frozen)
+{
+    struct rig a;
+    struct outcome o;
+    char url[64], token[400];
+    rig_simple(&a, "cli-one");
+    url_of(&a, url), token_of(&a, token);
+    shared_set_leader(a.shared, false, "sluice-1");
+    COMMAND(&o, cmd_freeze, "--url", url, "--token-file", token);
+    assert_ok(o.rc, &o.e);
+    assert_has(o.out, "may still act: --all-replicas URL freezes every one");
+    COMMAND(&o, cmd_unfreeze, "--url", url, "--token-file", token);
+    assert_ok(o.rc, &o.e);
+    assert_has(o.out, "sluice-1 leads: if it is frozen too, it stays so until it is asked as well");
+    assert_has(o.out, "--all-replicas URL unfreezes every one");
+    shared_set_leader(a.shared, true, "sluice-0");
+    COMMAND(&o, cmd_unfreeze, "--url", url, "--token-file", token, "--format", "csv");
+    assert_ok(o.rc, &o.e);
+    assert_null(strstr(o.out, "leads"));
+    assert_null(strstr(o.out, "Only this one"));
     rig_end(&a);
 }
 
