@@ -41,6 +41,8 @@ NODISCARD enum err_code cli_store_settings(const struct cli_ctx *c, const char *
                                            struct store **out, struct tz **zone, struct err *e);
 /* A store for reading; path NULL: the usual place. */
 NODISCARD enum err_code cli_store_open(const char *path, struct store **out, struct err *e);
+/* Whether a store knows "NAMESPACE/NAME" or "NAME"; NULL: any.  Errors: ERR_MISSING, naming those it knows. */
+NODISCARD enum err_code cli_store_target(struct store *s, const char *target, struct err *e);
 /* "24h" before the newest decision kept, or a time; text NULL: 0.  Errors: ERR_USAGE. */
 NODISCARD enum err_code cli_store_time(struct store *s, const char *option, const char *text, const struct tz *zone,
                                        int64_t *t_us, struct err *e);

@@ -215,6 +215,8 @@ static enum err_code run(struct cli_ctx *c, struct err *e)
     if (!rc)
         rc = cli_store_settings(c, d.o->store, d.o->timezone, &d.store, &d.zone, e);
     if (!rc)
+        rc = cli_store_target(d.store, d.o->target, e);
+    if (!rc)
         rc = read_query(&d, e);
     if (!rc)
         rc = answer(&d, action, &text, &verdict, e);

@@ -78,7 +78,10 @@ static void put_measured(const struct shown *s, struct buf *out)
         put_number(out, field_get((enum field)f)->name, (double)v->value[f]);
     buf_fmt(out, "    %-18s %d ready, %d warming, %d failed of %d\n", "units", v->units_ready,
             v->units_warming, v->units_failed, v->units_requested);
-    put_number(out, "sample age s", (double)(v->now_us - v->sample_us) * 1e-6);
+    if (v->sample_us)
+        put_number(out, "sample age s", (double)(v->now_us - v->sample_us) * 1e-6);
+    else
+        buf_fmt(out, "    %-18s no sample\n", "sample age s");
     buf_fmt(out, "\n  observation\n");
     for (int i = 0; i < CAPACITY_OBS; i++)
         put_number(out, observation_get((enum observation)i)->name, (double)s->record.obs[i]);

@@ -199,6 +199,8 @@ static enum err_code load_past(const struct cli_ctx *c, struct compared *x, stru
     q.namespace_ = slash ? target : NULL;
     q.name = slash ? slash + 1 : target;
     enum err_code rc = open_stores(o, s, &n, e);
+    if (!rc && n == 1)
+        rc = cli_store_target(s[0], o->target, e);
     if (!rc)
         rc = read_times(o, s, n, &q, e);
     if (!rc)

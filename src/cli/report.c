@@ -34,7 +34,9 @@ static enum err_code make(struct cli_ctx *c, struct store *s, const struct tz *z
     const struct report_opts *o = c->opts;
     struct daily_opts opts = {.target = o->target, .n_seeds = (int)o->seeds, .zone = zone};
     struct daily *d;
-    enum err_code rc = cli_store_time(s, "since", o->since, zone, &opts.since_us, e);
+    enum err_code rc = cli_store_target(s, o->target, e);
+    if (!rc)
+        rc = cli_store_time(s, "since", o->since, zone, &opts.since_us, e);
     if (!rc)
         rc = cli_store_time(s, "until", o->until, zone, &opts.until_us, e);
     if (!rc)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/utf8.h"
 #include "cli/commands.h"
 #include "daemon/config.h"
 #include "history/time_text.h"
@@ -41,6 +42,43 @@ enum err_code cli_store_settings(const struct cli_ctx *c, const char *path, cons
     mem_free(place);
     mem_free(name);
     return rc;
+}
+
+struct wanted {
+    const char *text;
+    bool found;
+    size_t n, left_out;
+    char names[300]; /* "shop/chat, shop/web" */
+};
+
+static bool on_target(void *ctx, const struct store_target *t)
+{
+    struct wanted *w = ctx;
+    char name[600];
+    (void)snprintf(name, sizeof name, "%s/%s", t->namespace_, t->name);
+    w->found = strcmp(w->text, name) == 0 || strcmp(w->text, t->name) == 0;
+    size_t at = strlen(w->names), need = strlen(name) + 2;
+    if (w->left_out == 0 && at + need < sizeof w->names)
+        (void)snprintf(w->names + at, sizeof w->names - at, "%s%s", at ? ", " : "", name);
+    else
+        w->left_out++;
+    w->n++;
+    return !w->found;
+}
+
+enum err_code cli_store_target(struct store *s, const char *target, struct err *e)
+{
+    struct wanted w = {.text = target};
+    enum err_code rc = target ? store_targets(s, on_target, &w, e) : ERR_OK;
+    if (rc || !target || w.found)
+        return rc;
+    if (w.n == 0)
+        return err_set(e, ERR_MISSING, "no target %.80s: %s has no target at all yet", target, store_path(s));
+    char more[48] = "";
+    if (w.left_out)
+        (void)snprintf(more, sizeof more, " and %zu more", w.left_out);
+    utf8_make_plain(w.names);
+    return err_set(e, ERR_MISSING, "no target %.80s; there are %s%s", target, w.names, more);
 }
 
 struct newest {

@@ -91,7 +91,10 @@ static void say_fixed(const struct daemon *d, const struct live *l, int units, c
         n += (size_t)snprintf(out + n, SHARED_REASON - n,
                               "; %d is below minSafeUnits (%d): it is held all the same until it ends", units,
                               s->units_min_safe);
-    if (freeze_on(d->freeze))
+    if (l->hold != LIVE_HOLD_NONE) /* observed, unmanaged, owned by another ... */
+        (void)snprintf(out + n, SHARED_REASON - n, "; no size is written while the target is %s (condition Active)",
+                       live_hold_name(l->hold));
+    else if (freeze_on(d->freeze))
         (void)snprintf(out + n, SHARED_REASON - n, "; frozen: no size is written before the unfreeze");
     else if (l->profile.paused)
         (void)snprintf(out + n, SHARED_REASON - n, "; paused: no size is written before the pause is taken away");

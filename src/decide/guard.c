@@ -181,8 +181,11 @@ const char *guard_verdict_name(enum guard_verdict v)
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
 void guard_reason(const struct guard_result *r, char *buf, size_t n)
 {
+    const float never_s = 1e8f; /* three years: the age of a time that is 0 */
     if (r->reason >= REASONS)
         (void)snprintf(buf, n, "unreadable");
+    else if (r->reason == R_STALE && r->num[0] > never_s)
+        (void)snprintf(buf, n, "there is no complete sample yet");
     else
         (void)snprintf(buf, n, reasons[r->reason].text, (double)r->num[0], (double)r->num[1], (double)r->num[2]);
 }

@@ -127,7 +127,7 @@ TEST(decisions_are_listed_newest_first_and_by_what_is_asked)
     assert_int_equal(json_count(json_root(doc)), 3);
     json_free(doc);
     expect(0, "times are UTC", "decisions list");
-    expect(0, "no decisions of this kind", "decisions list --target nobody");
+    expect(0, "no decisions of this kind", "decisions list --verdict veto --acted");
     expect(0, "shop/search",
            "decisions list --target shop/search --verdict clamp --timezone Europe/Berlin");
 }
@@ -160,6 +160,23 @@ TEST(a_decision_is_shown_with_reasons_guard_rules_and_outcome)
         GUARD_CHECKS);
     json_free(doc);
     expect(0, "time,policy", "decisions show 1 --format csv");
+}
+
+TEST(a_decision_without_any_sample_says_so_instead_of_an_age)
+{
+    struct fix *f = fix_new("blind.db", "mpc");
+    struct rng rng = f->rng;
+    struct err e;
+    f->now_us += FIX_STEP_US;
+    fix_view(f);
+    f->view.sample_us = 0;
+    decide_capacity(&f->cfg, &f->view, &f->before, &f->rng, &f->after, &f->plan, &f->record);
+    struct record_input in = fix_input(f, &rng);
+    assert_ok(record_put(f->rec, &f->stream, &in, &f->id, &e), &e);
+    fix_free(f);
+    expect(0, "sample age s       no sample", "decisions show 1 --full --store blind.db");
+    if (!strstr(last.out.p, "there is no complete sample yet"))
+        fail_msg("no reason:\n%s", last.out.p);
 }
 
 TEST(replay_says_the_same_bits_and_fails_when_one_differs)
@@ -249,7 +266,11 @@ TEST(what_is_asked_wrongly_is_answered_with_what_to_do)
         {1, "decisions show 4711", "has the decisions 1 to 1500"},
         {2, "decisions replay", "which ones?"},
         {1, "decisions replay 4711", "has the decisions 1 to 1500"},
-        {1, "decisions replay --target cats", "no decisions of this kind"},
+        {1, "decisions replay --target cats", "no target cats; there are shop/search"},
+        {1, "decisions list --target cats", "no target cats; there are shop/search"},
+        {1, "decisions list --target shop/cats --format json", "no target shop/cats; there are shop/search"},
+        {1, "decisions notes --target cats", "no target cats; there are shop/search"},
+        {1, "report --target cats", "no target cats; there are shop/search"},
         {2, "decisions replay --all --format csv", "table or json"},
         {2, "decisions list --since yesterday", "expected a span before the newest decision"},
         {2, "decisions list --since 0s", "not a span to look back"},
