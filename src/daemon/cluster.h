@@ -5,7 +5,8 @@
  * kind that a target names.  The size asked for comes from /scale, whatever the kind: read when a target is new,
  * and again whenever its object changed, so a quiet cluster costs no requests.
  *
- * Counting pods is one pass over the pod cache per round.  A pod belongs to the workload that owns it: a StatefulSet
+ * Counting pods is one pass over the pod cache per round.  A pod that is ready counts as ready, one that was ready and is
+ * not any more as failed, one that never was as warming since its creation (kube/objects.h: served).  A pod belongs to the workload that owns it: a StatefulSet
  * by its owner reference; a Deployment by the ReplicaSet's name without the pod-template-hash; any other kind by the
  * selector its /scale reports.  Stamps of the API server are decision time (in a rehearsal its stand-in runs as fast).  One thread; runs inside kube_poll(). */
 #ifndef DAEMON_CLUSTER_H

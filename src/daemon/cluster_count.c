@@ -120,7 +120,15 @@ int cluster_target_of(const struct cluster *c, const struct cluster_index *x, co
  * takes: the guard's breaker looks at its age. */
 static bool lost(const struct kube_pod *p)
 {
-    return p->phase == KUBE_UNKNOWN || (p->restarts > 0 && p->ready_since_us > 0);
+    return p->phase == KUBE_UNKNOWN || (p->served && !p->ready);
+}
+
+/* Start-up ends with the first readiness; one that was lost and found again says nothing about it. */
+static void measure_start(struct startup *s, const struct kube_pod *p)
+{
+    if (!p->served && p->phase != KUBE_UNKNOWN)
+        (void)startup_pod(s, hash_of(p->meta.uid, strlen(p->meta.uid)), p->created_us,
+                          p->ready ? p->ready_since_us : 0, p->restarts > 0);
 }
 
 static void count_pod(struct cluster_count *t, const struct kube_pod *p, int64_t now_us)
@@ -128,8 +136,7 @@ static void count_pod(struct cluster_count *t, const struct kube_pod *p, int64_t
     if (p->terminating || p->phase == KUBE_SUCCEEDED || p->phase == KUBE_FAILED)
         return; /* the controller replaces it */
     if (t->startup)
-        (void)startup_pod(t->startup, hash_of(p->meta.uid, strlen(p->meta.uid)), p->created_us,
-                          p->ready ? p->ready_since_us : 0, p->restarts > 0);
+        measure_start(t->startup, p);
     if (p->ready) {
         t->out.ready++;
     } else if (lost(p)) {

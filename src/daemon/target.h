@@ -26,7 +26,7 @@ struct target_id {
 struct target_counts {
     bool known;        /* false: the size asked for could not be read; nothing is decided then */
     int requested;     /* spec.replicas */
-    int ready, failed; /* failed: not ready within the start-up budget, or crashing */
+    int ready, failed; /* failed: was ready, and is not any more */
     int warm[CAPACITY_WARM_BINS];
     int64_t warm_oldest_us;
 };

@@ -125,6 +125,8 @@ static enum err_code put_object(struct informer *inf, const struct json *obj, co
         return err_set(e, ERR_LIMIT, "more than %zu %s", inf->o.max_objects,
                        inf->o.resource.plural);
     }
+    if (old && inf->o.projection.inherit && strcmp(old->uid, o->uid) == 0)
+        inf->o.projection.inherit(inf->o.projection.ctx, old, o);
     tell_put(inf, cache_put(&inf->cache, o, inf->list_no), o);
     return ERR_OK;
 }

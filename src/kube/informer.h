@@ -39,6 +39,8 @@ struct kube_projection {
     enum err_code (*make)(void *ctx, const struct json *obj, const char *text, size_t n,
                           struct kube_obj **out, struct err *e);
     void (*free)(void *ctx, struct kube_obj *o);
+    /* What a new state of an object (same uid) takes over from the one it replaces; NULL: nothing. */
+    void (*inherit)(void *ctx, const struct kube_obj *old, struct kube_obj *o);
     void *ctx;
 };
 

@@ -41,6 +41,7 @@ struct kube_pod {
         *waiting; /* reason a container waits for: ImagePullBackOff, CrashLoopBackOff ...; "" */
     const char *reason; /* status.reason: Evicted, Preempting ...; "" */
     int64_t created_us, scheduled_us, started_us, ready_since_us;
+    int64_t unready_since_us;     /* of condition Ready while it is not True */
     int64_t deletion_us;          /* deletionTimestamp: when its grace ends */
     int64_t cpu_milli, mem_bytes; /* requests: containers, sidecars, init containers and overhead,
                                      as the scheduler counts */
@@ -49,6 +50,13 @@ struct kube_pod {
     int32_t restarts;
     enum kube_phase phase;
     bool ready;
+    /* Was ready before, and lost it: served and not ready is lost, served and ready is regained.  The
+     * kubelet stamps Ready False together with startTime, and again only when it was True: a stamp
+     * later than that tells it of a pod never seen before.  Beyond that it is what the informer saw of
+     * this pod.  Readiness that ended with a crash within a minute was no service: without a probe
+     * every container is ready for a moment. */
+    bool served;
+    bool crashed_soon; /* not ready since a run of a container ended that took less than that minute */
     bool gated;         /* has scheduling gates */
     bool terminating;   /* deletionTimestamp set */
     bool unschedulable; /* PodScheduled is False with reason Unschedulable */

@@ -6,8 +6,13 @@
  * overhead.  Pod-level requests (spec.resources) replace cpu and memory of that. */
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "kube/objects_priv.h"
+
+/* Stamps are whole seconds, and startTime and the first Ready False are taken one after the other. */
+#define STAMP_SLACK_US (5 * US_PER_S)
+#define HELD_US US_PER_MIN /* readiness that a crash ended sooner was no service */
 
 const char *kube_phase_name(enum kube_phase p)
 {
@@ -152,6 +157,25 @@ static void read_containers(struct reader *r, const struct json *status, const c
     }
 }
 
+/* Whether this run ended at that time, soon after it began. */
+static bool ended_soon(struct reader *r, const struct json *state, int64_t at_us)
+{
+    const struct json *ended = read_object(r, state, "terminated");
+    int64_t from_us = read_time_us(r, ended, "startedAt"), to_us = read_time_us(r, ended, "finishedAt");
+    return at_us >= 0 && from_us >= 0 && to_us >= from_us && to_us - from_us < HELD_US &&
+           to_us - at_us <= STAMP_SLACK_US && at_us - to_us <= STAMP_SLACK_US;
+}
+
+static bool crashed_soon(struct reader *r, const struct json *status, int64_t at_us)
+{
+    bool out = false;
+    for (const struct json *c = elements(read_list(r, status, "containerStatuses")); c; c = json_next(c)) {
+        out |= ended_soon(r, read_object(r, c, "state"), at_us);
+        out |= ended_soon(r, read_object(r, c, "lastState"), at_us);
+    }
+    return out;
+}
+
 static const struct json *controller_of(struct reader *r, const struct json *meta)
 {
     for (const struct json *o = elements(read_list(r, meta, "ownerReferences")); o;
@@ -183,6 +207,27 @@ static void fill_spec(struct reader *r, struct kube_pod *p, const struct json *s
     p->gated = gates && json_count(gates) > 0;
 }
 
+/* By the conditions alone. */
+static bool told_served(const struct kube_pod *p)
+{
+    bool told = p->started_us >= 0 && p->unready_since_us >= 0;
+    return told && p->unready_since_us - p->started_us > STAMP_SLACK_US && !p->crashed_soon;
+}
+
+/* By what was seen of it.  A readiness whose length the stamps do not tell counts. */
+static void pod_inherit(void *ctx, const struct kube_obj *before, struct kube_obj *o)
+{
+    const struct kube_pod *old = kube_as_pod(before);
+    struct kube_pod *p = (struct kube_pod *)(void *)o;
+    int64_t until_us = p->ready ? p->ready_since_us : p->unready_since_us;
+    bool lost = old->ready && (!p->ready || p->ready_since_us > old->ready_since_us);
+    bool timed = old->ready_since_us >= 0 && until_us >= 0;
+    bool soon = timed ? until_us - old->ready_since_us < HELD_US && (p->ready || p->crashed_soon)
+                      : p->crashed_soon;
+    (void)ctx;
+    p->served = p->served || old->served || (lost && !soon);
+}
+
 static void fill_status(struct reader *r, struct kube_pod *p, const struct json *status)
 {
     const char *waiting = "";
@@ -192,6 +237,7 @@ static void fill_status(struct reader *r, struct kube_pod *p, const struct json 
     p->phase = read_phase(r, status);
     p->ready = ready.is_true;
     p->ready_since_us = ready.is_true ? ready.since_us : -1;
+    p->unready_since_us = ready.is_true ? -1 : ready.since_us;
     p->scheduled_us = scheduled.is_true ? scheduled.since_us : -1;
     p->unschedulable =
         scheduled.found && !scheduled.is_true && strcmp(scheduled.reason, "Unschedulable") == 0;
@@ -201,6 +247,8 @@ static void fill_status(struct reader *r, struct kube_pod *p, const struct json 
     p->restarts = clamp32(restarts);
     p->waiting = hold(r, waiting);
     p->reason = hold(r, read_text(r, status, "reason"));
+    p->crashed_soon = crashed_soon(r, status, p->unready_since_us);
+    p->served = told_served(p);
 }
 
 static void pod_free(void *ctx, struct kube_obj *o)
@@ -267,5 +315,5 @@ static enum err_code pod_make(void *ctx, const struct json *obj, const char *tex
 
 struct kube_projection kube_pod_projection(struct text_pool *pool)
 {
-    return (struct kube_projection){.make = pod_make, .free = pod_free, .ctx = pool};
+    return (struct kube_projection){.make = pod_make, .free = pod_free, .inherit = pod_inherit, .ctx = pool};
 }

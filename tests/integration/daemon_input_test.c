@@ -1,10 +1,14 @@
 /* Bad input from both servers, as the whole daemon meets it: what cannot be believed holds the size and says why. */
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 
 #include "base/clock.h"
-#include "base/mem.h"
+#include "base/json.h"
 #include "base/log.h"
+#include "base/mem.h"
+#include "kube/client.h"
 #include "tests/live/live_world.h"
 #include "tests/support/test.h"
 
@@ -248,5 +252,59 @@ TEST(bodies_that_are_huge_or_no_json_from_the_api_server_are_survived)
     }
     rounds(&s.w, 1500, ROUNDS);
     assert_true(live_world_units(&s.w, "chat") > 4);
+    site_close(&s);
+}
+
+/* Every pod's readiness probe fails from now on. */
+static void lose_readiness(struct live_world *w)
+{
+    struct json_doc *doc;
+    struct err e;
+    char *list = apiserver_get(w->api, "/api/v1/namespaces/shop/pods");
+    assert_non_null(list);
+    assert_ok(json_parse(list, strlen(list), 1 << 24, "pods", &doc, &e), &e);
+    const struct json *items = json_find(json_root(doc), "items");
+    for (const struct json *p = json_first(items); p; p = json_next(p)) {
+        const char *name = json_text(json_find(json_find(p, "metadata"), "name"));
+        char stamp[KUBE_TIME_TEXT];
+        kube_time_format(apiserver_now_us(w->api), stamp);
+        int status = apiserver_call(w->api, "PATCH", test_path("/api/v1/namespaces/shop/pods/%s/status", name),
+                                    "application/merge-patch+json",
+                                    test_path("{\"status\":{\"conditions\":[{\"type\":\"Ready\",\"status\":\"False\","
+                                              "\"lastTransitionTime\":\"%.19sZ\"}]}}", stamp), NULL);
+        assert_int_equal(status, 200);
+    }
+    json_free(doc);
+    mem_free(list);
+}
+
+static double metric_of(struct site *s, const char *name)
+{
+    struct buf text = buf_init(16 << 20);
+    assert_int_equal(live_world_get(&s->w, 0, "/metrics", &text), 200);
+    const char *at = strstr(text.p, name);
+    const char *value = at ? strchr(at, '}') : NULL;
+    double v = value ? strtod(value + 1, NULL) : NAN;
+    buf_fini(&text);
+    return v;
+}
+
+TEST(all_units_that_lose_readiness_at_peak_have_failed_and_are_neither_shrunk_nor_taken_for_a_failed_start)
+{
+    struct site s;
+    site_open(&s, "");
+    start_quietly(&s);
+    lose_readiness(&s.w);
+    rounds(&s.w, 200, 1);
+    assert_near(metric_of(&s, "sluice_target_units{namespace=\"shop\",target=\"chat\",state=\"failed\""), 4, 0, 0);
+    int before = 4;
+    for (int i = 0; i < 40; i++) {
+        rounds(&s.w, 1600, 1);
+        int units = live_world_units(&s.w, "chat");
+        assert_true(units >= before);
+        before = units;
+    }
+    assert_true(before <= 12); /* hpa asks for nothing on units that are not ready */
+    assert_status_says(&s, "status.safety.state", "Normal");
     site_close(&s);
 }

@@ -215,7 +215,7 @@ void live_world_begin_round(struct live_world *w, int n)
     }
 }
 
-int live_world_post(struct live_world *w, int replica, const char *path, const char *body)
+static int ask(struct live_world *w, int replica, const struct http_request *q, struct buf *out)
 {
     struct http_client *client;
     struct http_server *server;
@@ -225,12 +225,24 @@ int live_world_post(struct live_world *w, int replica, const char *path, const c
     (void)snprintf(url, sizeof url, "http://127.0.0.1:%u", daemon_port(w->daemon[replica]));
     (void)snprintf(token_file, sizeof token_file, "%s/token", w->seat[replica].dir);
     struct http_server_opts where = {.url = url, .token_file = token_file};
-    struct http_request q = {.method = HTTP_POST, .path = path, .body = body, .n_body = strlen(body)};
     assert_ok(http_client_new(&client, &e), &e);
     assert_ok(http_server_new(&where, &server, &e), &e);
-    int status = http_do(client, server, &q, &reply, &e) ? 0 : reply.status;
+    int status = http_do(client, server, q, &reply, &e) ? 0 : reply.status;
+    if (status && out)
+        buf_add(out, reply.body.p, reply.body.n);
     http_reply_fini(&reply);
     http_server_free(server);
     http_client_free(client);
     return status;
+}
+
+int live_world_post(struct live_world *w, int replica, const char *path, const char *body)
+{
+    return ask(w, replica, &(struct http_request){.method = HTTP_POST, .path = path, .body = body, .n_body = strlen(body)},
+               NULL);
+}
+
+int live_world_get(struct live_world *w, int replica, const char *path, struct buf *out)
+{
+    return ask(w, replica, &(struct http_request){.method = HTTP_GET, .path = path}, out);
 }

@@ -54,5 +54,6 @@ bool live_world_quiet(const struct live_world *w); /* nothing is due or under wa
 void live_world_begin_round(struct live_world *w, int n);
 /* POST to an endpoint of one replica, with its token; the HTTP status, 0 without an answer. */
 int live_world_post(struct live_world *w, int replica, const char *path, const char *body);
+int live_world_get(struct live_world *w, int replica, const char *path, struct buf *out); /* the body is added to out */
 
 #endif

@@ -360,3 +360,86 @@ TEST(captured_pod_asks_for_its_gpu_and_waits_to_be_deleted)
     kube_capture_free(c);
     release(pool, &proj, o);
 }
+
+/* ---- was it ever ready? ------------------------------------------------------------------ */
+
+#define AT(s) "2026-11-29T12:" s "Z"
+#define READY(is, since) "{\"type\":\"Ready\",\"status\":\"" is "\",\"lastTransitionTime\":\"" AT(since) "\"}"
+#define STAMPLESS(is) "{\"type\":\"Ready\",\"status\":\"" is "\"}"
+#define BEGUN(ready, more) "\"phase\":\"Running\",\"startTime\":\"" AT("01:00") "\",\"conditions\":[" ready "]" more
+#define NO_START(ready) "\"phase\":\"Running\",\"conditions\":[" ready "]"
+#define CRASHED(where, from, to)                                                                   \
+    ",\"containerStatuses\":[{\"restartCount\":1,\"" where "\":{\"terminated\":{\"startedAt\":\"" AT(from)      \
+    "\",\"finishedAt\":\"" AT(to) "\"}}}]"
+
+static struct kube_obj *pod_of_status(const struct kube_projection *proj, const char *status)
+{
+    struct kube_obj *o;
+    struct err e;
+    assert_ok(make(proj, test_path("{" META ",\"creationTimestamp\":\"" AT("00:00") "\"},\"status\":{%s}}", status), &o, &e),
+              &e);
+    return o;
+}
+
+TEST(whether_a_pod_was_ready_before_is_told_by_its_conditions_and_by_what_was_seen)
+{
+    static const struct {
+        const char *name, *seen, *then, *now; /* states one after the other; NULL: not seen */
+        bool served;
+    } rows[] = {
+        {"nothing is known", NULL, NULL, "", false},
+        {"running, no conditions", NULL, NULL, "\"phase\":\"Running\"", false},
+        {"starting", NULL, NULL, BEGUN(READY("False", "01:00"), ""), false},
+        {"stamped a moment after its start", NULL, NULL, BEGUN(READY("False", "01:02"), ""), false},
+        {"ready for the first time", NULL, NULL, BEGUN(READY("True", "03:00"), ""), false},
+        {"not ready since later than its start", NULL, NULL, BEGUN(READY("False", "09:00"), ""), true},
+        {"the node is lost", NULL, NULL, BEGUN(READY("Unknown", "09:00"), ""), true},
+        {"no stamp", NULL, NULL, BEGUN(STAMPLESS("False"), ""), false},
+        {"no start, so no telling", NULL, NULL, NO_START(READY("False", "09:00")), false},
+        {"crashes before it is ready", NULL, NULL,
+         BEGUN(READY("False", "01:00"), CRASHED("lastState", "02:00", "02:40")), false},
+        {"ready without a probe until it crashes at once", NULL, NULL,
+         BEGUN(READY("False", "02:03"), CRASHED("state", "02:00", "02:03")), false},
+        {"the same, waiting for its next run", NULL, NULL,
+         BEGUN(READY("False", "02:03"), CRASHED("lastState", "02:00", "02:03")), false},
+        {"crashed after it had served", NULL, NULL,
+         BEGUN(READY("False", "09:00"), CRASHED("state", "02:00", "09:00")), true},
+        {"crashed at its start, served, lost it", NULL, NULL,
+         BEGUN(READY("False", "09:00"), CRASHED("lastState", "01:10", "01:20")), true},
+        {"seen ready, no conditions any more", NULL, BEGUN(READY("True", "03:00"), ""), "\"phase\":\"Running\"", true},
+        {"seen ready, no start", NULL, NO_START(READY("True", "03:00")), NO_START(READY("False", "09:00")), true},
+        {"seen ready without stamps", NULL, NO_START(STAMPLESS("True")), NO_START(STAMPLESS("False")), true},
+        {"seen ready for a moment", NULL, BEGUN(READY("True", "02:00"), ""),
+         BEGUN(READY("False", "02:03"), CRASHED("state", "02:00", "02:03")), false},
+        {"a probe that fails soon is no crash", NULL, BEGUN(READY("True", "02:00"), ""),
+         BEGUN(READY("False", "02:20"), ""), true},
+        {"seen to serve, then crashing again and again", BEGUN(READY("True", "02:00"), ""),
+         BEGUN(READY("False", "09:00"), CRASHED("state", "01:30", "09:00")),
+         BEGUN(READY("False", "09:33"), CRASHED("state", "09:30", "09:33")), true},
+        {"still ready", BEGUN(READY("True", "02:00"), ""), BEGUN(READY("True", "02:00"), ""),
+         BEGUN(READY("True", "02:00"), ""), false},
+        {"lost and found again", BEGUN(READY("True", "02:00"), ""), BEGUN(READY("False", "09:00"), ""),
+         BEGUN(READY("True", "09:30"), ""), true},
+        {"lost and found again while nobody looked", NULL, BEGUN(READY("True", "02:00"), ""),
+         BEGUN(READY("True", "09:30"), ""), true},
+        {"seen starting, then ready", BEGUN(READY("False", "01:00"), ""), BEGUN(READY("False", "01:00"), ""),
+         BEGUN(READY("True", "03:00"), ""), false},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct text_pool *pool = text_pool_new();
+        struct kube_projection proj = kube_pod_projection(pool);
+        const char *states[] = {rows[i].seen, rows[i].then, rows[i].now};
+        struct kube_obj *last = NULL;
+        for (size_t k = 0; k < ARRAY_LEN(states); k++) {
+            struct kube_obj *o = states[k] ? pod_of_status(&proj, states[k]) : NULL;
+            if (o && last)
+                proj.inherit(proj.ctx, last, o);
+            if (o && last)
+                proj.free(proj.ctx, last);
+            last = o ? o : last;
+        }
+        if (kube_as_pod(last)->served != rows[i].served)
+            fail_msg("%s: served is %d", rows[i].name, kube_as_pod(last)->served);
+        release(pool, &proj, last);
+    }
+}
