@@ -23,7 +23,7 @@ void buf_fini(struct buf *b)
 void buf_clear(struct buf *b)
 {
     b->n = 0;
-    b->failed = false;
+    b->failed = b->no_memory = false;
     if (b->size)
         b->p[0] = '\0';
 }
@@ -41,7 +41,7 @@ void *buf_room(struct buf *b, size_t n)
             size = size > SIZE_MAX / 2 ? need + 1 : size * 2;
         char *p = try_grow(b->size ? b->p : NULL, size, 1);
         if (!p) {
-            b->failed = true;
+            b->failed = b->no_memory = true;
             return NULL;
         }
         b->p = p;
@@ -121,5 +121,7 @@ enum err_code buf_check(const struct buf *b, struct err *e)
 {
     if (!b->failed)
         return ERR_OK;
+    if (b->no_memory)
+        return err_set(e, ERR_NOMEM, "out of memory after %zu bytes", b->n);
     return err_set(e, ERR_LIMIT, "output of more than %zu bytes", b->cap);
 }

@@ -17,6 +17,7 @@ struct buf {
     size_t size;   /* bytes allocated */
     size_t cap;    /* most bytes ever held */
     bool failed;   /* an append did not fit */
+    bool no_memory; /* failed because memory ran out, not for the cap */
 };
 
 struct buf buf_init(size_t cap); /* allocates nothing */
@@ -31,7 +32,7 @@ void buf_fmt(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void *buf_room(struct buf *b, size_t n);
 void buf_grew(struct buf *b, size_t n);
 char *buf_take(struct buf *b); /* the bytes, released with mem_free(); the buffer is empty again */
-/* ERR_LIMIT when something did not fit. */
+/* Errors: ERR_LIMIT when something did not fit, ERR_NOMEM when memory ran out. */
 NODISCARD enum err_code buf_check(const struct buf *b, struct err *e);
 
 #endif

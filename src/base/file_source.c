@@ -11,6 +11,7 @@
 
 #include <zlib.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include "base/file.h"
 #include "base/file_priv.h"
@@ -164,6 +165,8 @@ static enum err_code step_gzip(struct source *s, void *p, size_t n, size_t *got,
     int rc = inflate(&s->gz, Z_NO_FLUSH);
     take(s, s->in_n - s->in_at - s->gz.avail_in);
     *got = n - s->gz.avail_out;
+    if (rc == Z_MEM_ERROR)
+        return err_set(e, ERR_NOMEM, "%s: gzip decoder", s->path);
     if (rc == Z_STREAM_END)
         s->inside = false;
     else if (rc != Z_OK && rc != Z_BUF_ERROR)
@@ -179,6 +182,8 @@ static enum err_code step_zstd(struct source *s, void *p, size_t n, size_t *got,
     size_t rc = ZSTD_decompressStream(s->zs, &out, &in);
     take(s, in.pos - s->in_at);
     *got = out.pos;
+    if (ZSTD_getErrorCode(rc) == ZSTD_error_memory_allocation)
+        return err_set(e, ERR_NOMEM, "%s: zstd decoder", s->path);
     if (ZSTD_isError(rc))
         return err_set(e, ERR_PARSE, "%s: damaged zstd data near byte %llu: %s", s->path,
                        (unsigned long long)s->pos, ZSTD_getErrorName(rc));

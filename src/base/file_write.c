@@ -105,10 +105,11 @@ enum err_code file_writer_open(const char *path, struct file_writer **out, struc
     struct file_writer *w = mem_zero(1, sizeof *w);
     w->fd = -1;
     char *real = realpath(path, NULL); /* follows links; NULL for a new file */
+    int sys = real ? 0 : errno;
     w->path = real ? real : mem_strdup(path);
     w->dir = dir_of(w->path);
     *out = NULL;
-    enum err_code rc = open_tmp(w, e);
+    enum err_code rc = sys == ENOMEM ? err_set(e, ERR_NOMEM, "write %s: out of memory", path) : open_tmp(w, e);
     if (rc)
         file_writer_close(w);
     else

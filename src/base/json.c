@@ -4,6 +4,7 @@
  * control characters, "\u0000" (cJSON would cut the string there), "01", "1." and 1e999. */
 #include "base/json.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -187,7 +188,10 @@ enum err_code json_parse(const char *text, size_t n, size_t cap, const char *nam
     if (rc)
         return rc;
     const char *end = text;
+    errno = 0; /* all that tells memory that ran out from text that is wrong */
     cJSON *root = cJSON_ParseWithLengthOpts(text, n, &end, 0);
+    if (!root && errno == ENOMEM)
+        return err_set(e, ERR_NOMEM, "%s: out of memory", name);
     if (!root)
         return scan_error(&s, end >= text && end <= text + n ? (size_t)(end - text) : 0, ERR_PARSE,
                           "not valid JSON", e);

@@ -266,6 +266,13 @@ static bool is_streamed(const struct request *r)
     return r->data && status >= 200 && status < 300;
 }
 
+/* For curl: nothing was taken. */
+static size_t no_memory(struct request *r)
+{
+    r->stop = err_set(&r->err, ERR_NOMEM, "%s: out of memory", r->what);
+    return 0;
+}
+
 static size_t on_body(char *p, size_t size, size_t n, void *ctx)
 {
     struct request *r = ctx;
@@ -277,14 +284,14 @@ static size_t on_body(char *p, size_t size, size_t n, void *ctx)
             return CURL_WRITEFUNC_PAUSE;
         }
         buf_add(&r->pending, p, bytes);
-        if (r->pending.failed) {
-            r->stop = err_set(&r->err, ERR_NOMEM, "%s: out of memory", r->what);
-            return 0;
-        }
+        if (r->pending.failed)
+            return no_memory(r);
         become_ready(r);
         return bytes;
     }
     buf_add(&r->reply.body, p, bytes);
+    if (r->reply.body.no_memory)
+        return no_memory(r);
     if (r->reply.body.failed) {
         r->stop = err_set(&r->err, ERR_LIMIT, "%s: the answer is larger than %zu bytes", r->what,
                           r->body_cap);

@@ -282,7 +282,10 @@ static enum MHD_Result more_body(struct server_exchange *x, const char *p, size_
         buf_add(&x->body, p, n);
         if (!x->body.failed)
             return MHD_YES;
-        set_refuse(x, 413, "request body too large");
+        if (x->body.no_memory)
+            set_refuse(x, 503, "out of memory");
+        else
+            set_refuse(x, 413, "request body too large");
     }
     x->n_dropped += n;
     return x->n_dropped <= SERVER_DRAIN_BYTES ? MHD_YES : MHD_NO;

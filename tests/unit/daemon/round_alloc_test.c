@@ -1,37 +1,15 @@
 /* round_alloc_test.c - a round of 500 targets allocates nothing once each has decided, shown by counting calls of the
  * allocator. */
 #include <math.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
 #include "daemon/round.h"
+#include "tests/support/alloc_count.h"
 #include "tests/support/test.h"
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && defined(__GLIBC__)
-void *__libc_malloc(size_t n);
-void *__libc_calloc(size_t n, size_t size);
-void *__libc_realloc(void *p, size_t n);
-
-static atomic_long calls; /* of the process; tests run one after another */
-
-void *malloc(size_t n)
-{
-    atomic_fetch_add(&calls, 1);
-    return __libc_malloc(n);
-}
-void *calloc(size_t n, size_t size)
-{
-    atomic_fetch_add(&calls, 1);
-    return __libc_calloc(n, size);
-}
-void *realloc(void *p, size_t n)
-{
-    atomic_fetch_add(&calls, 1);
-    return __libc_realloc(p, n);
-}
-
+#if ALLOC_COUNTED
 enum { TARGETS = 500, WARM_ROUNDS = 25, ROUNDS = 60 }; /* 15 min: points of the forecast are closed in between */
 #define STEP_US (15 * US_PER_S)
 
@@ -84,10 +62,10 @@ TEST(a_round_of_500_targets_allocates_nothing)
             make(&t[i], i, policies[p]);
         for (int i = 0; i < WARM_ROUNDS; i++, now_us += STEP_US)
             run(t, in, now_us);
-        long before = atomic_load(&calls);
+        long before = alloc_calls();
         for (int i = 0; i < ROUNDS; i++, now_us += STEP_US)
             run(t, in, now_us);
-        assert_int_equal(atomic_load(&calls), before);
+        assert_int_equal(alloc_calls(), before);
         for (int i = 0; i < TARGETS; i++)
             target_fini(&t[i]);
         mem_free(t);

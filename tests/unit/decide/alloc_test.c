@@ -1,37 +1,14 @@
 /* alloc_test.c - deciding allocates nothing, shown by counting calls of the allocator. */
-#include <stdatomic.h>
-
+#include "tests/support/alloc_count.h"
 #include "tests/unit/decide/net_fixture.h"
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && defined(__GLIBC__)
-void *__libc_malloc(size_t n);
-void *__libc_calloc(size_t n, size_t size);
-void *__libc_realloc(void *p, size_t n);
-
-static atomic_long calls; /* of the process; tests run one after another */
-
-void *malloc(size_t n)
-{
-    atomic_fetch_add(&calls, 1);
-    return __libc_malloc(n);
-}
-void *calloc(size_t n, size_t size)
-{
-    atomic_fetch_add(&calls, 1);
-    return __libc_calloc(n, size);
-}
-void *realloc(void *p, size_t n)
-{
-    atomic_fetch_add(&calls, 1);
-    return __libc_realloc(p, n);
-}
-
+#if ALLOC_COUNTED
 TEST(the_counter_counts)
 {
-    long before = atomic_load(&calls);
+    long before = alloc_calls();
     void *volatile p = malloc(10);
     free(p);
-    assert_int_equal(atomic_load(&calls), before + 1);
+    assert_int_equal(alloc_calls(), before + 1);
 }
 
 TEST(a_decision_allocates_nothing)
@@ -41,13 +18,13 @@ TEST(a_decision_allocates_nothing)
         fix_config(&f, policy_at(p)->name, true);
         policy_use_default(&f.cfg.rule, policy_find("hpa"));
         fix_start(&f);
-        long before = atomic_load(&calls);
+        long before = alloc_calls();
         for (int i = 0; i < 200; i++) {
             fix_load(&f, 200 + 5 * (float)(i % 60));
             (void)fix_decide(&f);
             fix_tick(&f);
         }
-        assert_int_equal(atomic_load(&calls), before);
+        assert_int_equal(alloc_calls(), before);
     }
 }
 
@@ -59,12 +36,12 @@ TEST(a_network_decides_without_allocating)
         f.cfg.net = load_net((enum nn_shape)shape, 4);
         fix_start(&f);
         (void)fix_decide(&f);
-        long before = atomic_load(&calls);
+        long before = alloc_calls();
         for (int i = 0; i < 50; i++) {
             fix_tick(&f);
             (void)fix_decide(&f);
         }
-        assert_int_equal(atomic_load(&calls), before);
+        assert_int_equal(alloc_calls(), before);
         assert_int_equal(f.record.error, ERR_OK);
         nn_policy_free(f.cfg.net);
     }

@@ -1,34 +1,8 @@
 #include "forecast/forecaster.h"
 
 #include "base/mem.h"
+#include "tests/support/alloc_count.h"
 #include "tests/unit/forecast/load_fixture.h"
-
-/* Allocations are counted by standing in for malloc; sanitizers bring their own. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
-#define COUNTS_MALLOC 0
-static long n_malloc;
-#else
-#define COUNTS_MALLOC 1
-static long n_malloc;
-void *__libc_malloc(size_t n);
-void *__libc_calloc(size_t n, size_t size);
-void *__libc_realloc(void *p, size_t n);
-void *malloc(size_t n)
-{
-    n_malloc++;
-    return __libc_malloc(n);
-}
-void *calloc(size_t n, size_t size)
-{
-    n_malloc++;
-    return __libc_calloc(n, size);
-}
-void *realloc(void *p, size_t n)
-{
-    n_malloc++;
-    return __libc_realloc(p, n);
-}
-#endif
 
 TEST(before_the_first_point_nothing_is_said)
 {
@@ -206,14 +180,14 @@ TEST(a_copy_says_the_same_bits_and_goes_its_own_way)
 
 TEST(pushing_points_allocates_nothing_even_over_a_refit)
 {
-#if !COUNTS_MALLOC
+#if !ALLOC_COUNTED
     skip();
 #endif
     struct forecaster *f = fresh();
     struct calendar utc = {0};
     for (int64_t i = 0; i < 3 * DAY; i++)
         (void)push_at(f, i, (float)(50 + i % 7));
-    long before = n_malloc;
+    long before = alloc_calls();
     for (int64_t i = 3 * DAY; i < 6 * DAY; i++) {
         int64_t t = MONDAY_US + i * FORECAST_POINT_US;
         struct calendar_point at = calendar_at(&utc, t);
@@ -222,7 +196,7 @@ TEST(pushing_points_allocates_nothing_even_over_a_refit)
             fail();
         forecast_get(f, &now);
     }
-    assert_int_equal(n_malloc - before, 0);
+    assert_int_equal(alloc_calls() - before, 0);
     forecast_free(f);
 }
 

@@ -1,51 +1,14 @@
 /* Steady state allocates nothing: the C library's allocator is counted while decisions, updates and
  * whole iterations run.  Sanitizers bring their own allocator, so the count is skipped there. */
-#include <stdatomic.h>
-
 #include "base/mem.h"
 #include "nn/checkpoint.h"
 #include "nn/policy.h"
 #include "rl/a3c.h"
 #include "rl/dqn.h"
 #include "rl/ppo.h"
+#include "tests/support/alloc_count.h"
 #include "tests/support/rl_env.h"
 #include "tests/support/test.h"
-
-static atomic_long n_allocations;
-
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && defined(__GLIBC__)
-#define COUNTING 1
-void *__libc_malloc(size_t n);
-void *__libc_calloc(size_t n, size_t size);
-void *__libc_realloc(void *p, size_t n);
-void *__libc_memalign(size_t align, size_t n);
-
-void *malloc(size_t n)
-{
-    n_allocations++;
-    return __libc_malloc(n);
-}
-
-void *calloc(size_t n, size_t size)
-{
-    n_allocations++;
-    return __libc_calloc(n, size);
-}
-
-void *realloc(void *p, size_t n)
-{
-    n_allocations++;
-    return __libc_realloc(p, n);
-}
-
-void *aligned_alloc(size_t align, size_t n)
-{
-    n_allocations++;
-    return __libc_memalign(align, n);
-}
-#else
-#define COUNTING 0
-#endif
 
 static const enum nn_shape shapes[] = {NN_SEPARATE, NN_SHARED, NN_LSTM};
 
@@ -58,13 +21,13 @@ static bool mark(void *ctx, const struct ppo_stats *s)
 {
     struct marks *m = ctx;
     (void)s;
-    m->at[m->n++] = n_allocations;
+    m->at[m->n++] = alloc_calls();
     return m->n < 8;
 }
 
 TEST(training_iterations_allocate_nothing)
 {
-    if (!COUNTING)
+    if (!ALLOC_COUNTED)
         skip();
     for (size_t i = 0; i < ARRAY_LEN(shapes); i++) {
         struct test_env *env = test_env_new(ENV_CARTPOLE, 32, 1);
@@ -77,12 +40,12 @@ TEST(training_iterations_allocate_nothing)
         cfg.constrained = true;
         cfg.n_threads = 2;
         assert_ok(ppo_new(&cfg, &venv, &p, &e), &e);
-        long before = n_allocations;
+        long before = alloc_calls();
         assert_ok(ppo_train(p, mark, &m, &e), &e);
         assert_int_equal(m.at[m.n - 1], before); /* the warm-up too */
         ppo_free(p);
         test_env_free(env);
-        assert_true(n_allocations > 0); /* the counter works */
+        assert_true(alloc_calls() > 0); /* the counter works */
     }
 }
 
@@ -90,7 +53,7 @@ static bool mark_dqn(void *ctx, const struct dqn_stats *s)
 {
     struct marks *m = ctx;
     if (s->updates > 0) /* learning, not only collecting */
-        m->at[m->n++] = n_allocations;
+        m->at[m->n++] = alloc_calls();
     return m->n < 8;
 }
 
@@ -98,13 +61,13 @@ static bool mark_a3c(void *ctx, const struct a3c_stats *s)
 {
     struct marks *m = ctx;
     (void)s;
-    m->at[m->n++] = n_allocations;
+    m->at[m->n++] = alloc_calls();
     return m->n < 8;
 }
 
 TEST(iterations_of_dqn_and_a3c_allocate_nothing)
 {
-    if (!COUNTING)
+    if (!ALLOC_COUNTED)
         skip();
     struct test_env *env = test_env_new(ENV_CARTPOLE, 32, 1);
     struct rl_venv venv = test_env_venv(env);
@@ -116,13 +79,13 @@ TEST(iterations_of_dqn_and_a3c_allocate_nothing)
     struct err e;
     dc.n_threads = ac.n_threads = 2;
     assert_ok(dqn_new(&dc, &venv, &d, &e), &e);
-    long before = n_allocations;
+    long before = alloc_calls();
     assert_ok(dqn_train(d, mark_dqn, &m, &e), &e);
     assert_int_equal(m.at[7], before);
     dqn_free(d);
     m.n = 0;
     assert_ok(a3c_new(&ac, &venv, &a, &e), &e);
-    before = n_allocations;
+    before = alloc_calls();
     assert_ok(a3c_train(a, mark_a3c, &m, &e), &e);
     assert_int_equal(m.at[7], before);
     a3c_free(a);
@@ -131,7 +94,7 @@ TEST(iterations_of_dqn_and_a3c_allocate_nothing)
 
 TEST(decisions_allocate_nothing)
 {
-    if (!COUNTING)
+    if (!ALLOC_COUNTED)
         skip();
     for (size_t i = 0; i < ARRAY_LEN(shapes); i++) {
         enum { N_OBS = 48, N_ACTIONS = 7 };
@@ -151,11 +114,11 @@ TEST(decisions_allocate_nothing)
         assert_ok(nn_policy_load(path, NULL, 0, &p, &e), &e);
         float obs[N_OBS] = {0.5f}, hidden[128] = {0}, prob[N_ACTIONS], value[1], grad[N_OBS];
         int action;
-        long before = n_allocations;
+        long before = alloc_calls();
         for (int k = 0; k < 10; k++)
             assert_ok(nn_policy_act(p, obs, NULL, hidden, &action, prob, value, &e), &e);
         nn_policy_attribution(p, obs, NULL, hidden, action, grad);
-        assert_int_equal(n_allocations, before);
+        assert_int_equal(alloc_calls(), before);
         ckpt_out_free(c);
         nn_norm_fini(&norm);
         nn_policy_free(p);

@@ -2,36 +2,12 @@
  * allocator.  SQLite's own memory comes from pools of its own here, so that it is not counted:
  * rows_test.c shows that it stays flat. */
 #include <malloc.h>
-#include <stdatomic.h>
-
-#include "tests/unit/daemon/record_fixture.h"
-
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && defined(__GLIBC__)
 #include <sqlite3.h>
 
-void *__libc_malloc(size_t n);
-void *__libc_calloc(size_t n, size_t size);
-void *__libc_realloc(void *p, size_t n);
-void __libc_free(void *p);
+#include "tests/support/alloc_count.h"
+#include "tests/unit/daemon/record_fixture.h"
 
-static atomic_long calls; /* of the process; tests run one after another */
-
-void *malloc(size_t n)
-{
-    atomic_fetch_add(&calls, 1);
-    return __libc_malloc(n);
-}
-void *calloc(size_t n, size_t size)
-{
-    atomic_fetch_add(&calls, 1);
-    return __libc_calloc(n, size);
-}
-void *realloc(void *p, size_t n)
-{
-    atomic_fetch_add(&calls, 1);
-    return __libc_realloc(p, n);
-}
-
+#if ALLOC_COUNTED
 /* ---- SQLite's, past the counter -------------------------------------------------------------- */
 
 static void *lite_malloc(int n)
@@ -76,7 +52,7 @@ TEST(recording_a_round_allocates_nothing_of_ours)
     fix_steps(f, 300); /* statements prepared, a keyframe written */
     for (int round = 0; round < 20; round++) {
         if (round == 1)
-            before = atomic_load(&calls);
+            before = alloc_calls();
         assert_ok(store_begin(f->store, &e), &e);
         for (int i = 0; i < 30; i++) {
             struct store_sample x = {.target_id = f->target_id, .time_us = f->now_us};
@@ -90,7 +66,7 @@ TEST(recording_a_round_allocates_nothing_of_ours)
         assert_ok(store_tend(f->store, f->now_us, &tended, &e), &e);
     }
     assert_true(before > 0);
-    assert_int_equal(atomic_load(&calls), before);
+    assert_int_equal(alloc_calls(), before);
     fix_free(f);
 }
 
