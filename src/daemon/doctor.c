@@ -16,8 +16,7 @@ void doctor_note(struct doctor *d, enum doctor_check c, enum doctor_verdict v, c
                  const char *todo, const char *fmt, ...)
 {
     struct doctor_result *r = &d->report->check[c];
-    char seen[1024];
-    va_list ap;
+    va_list ap, again;
     if (v > r->verdict)
         r->verdict = v;
     if (r->n == DOCTOR_NOTES_MAX) {
@@ -25,13 +24,18 @@ void doctor_note(struct doctor *d, enum doctor_check c, enum doctor_verdict v, c
         return;
     }
     va_start(ap, fmt);
-    (void)vsnprintf(seen, sizeof seen, fmt, ap);
+    va_copy(again, ap);
+    int n_seen = vsnprintf(NULL, 0, fmt, ap);
     va_end(ap);
+    ASSERT(n_seen >= 0);
+    char *seen = mem_zero((size_t)n_seen + 1, 1);
+    (void)vsnprintf(seen, (size_t)n_seen + 1, fmt, again);
+    va_end(again);
     r->notes = mem_grow(r->notes, r->n + 1, sizeof *r->notes);
     r->notes[r->n++] = (struct doctor_note){
         .verdict = v,
         .about = mem_strdup(about ? about : ""),
-        .seen = mem_strdup(seen),
+        .seen = seen,
         .todo = mem_strdup(todo ? todo : ""),
     };
 }

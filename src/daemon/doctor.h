@@ -73,7 +73,7 @@ struct doctor_result {
     size_t n, hidden;
 };
 struct doctor_report {
-    char cluster[64], stage[16], account[160];
+    char cluster[64], stage[16], account[600];
     struct doctor_result check[DOCTOR_CHECKS];
 };
 

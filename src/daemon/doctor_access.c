@@ -1,5 +1,5 @@
-/* doctor_access.c - steps 1 to 3: is there an API server, does it know our resource, may we do what
- * the stage does. */
+/* doctor_access.c - steps 1 and 2: is there an API server, whom does it take us for, does it know our
+ * resource. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +7,6 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "daemon/doctor_priv.h"
-#include "daemon/rights.h"
 
 /* ---- 1 api-access -----------------------------------------------------------------------------
  */
@@ -18,12 +17,13 @@ static const char *api_advice(const struct kube_status *s, const struct err *e, 
         return in_cluster ? "The pod's token is not accepted: is the ServiceAccount still the one "
                             "the pod was started with? "
                             "kubectl -n sluice rollout restart statefulset/sluice"
-                          : "The credentials are not accepted: log in again, or name others with "
-                            "--set kube.kubeconfig=FILE, kube.context=NAME.";
+                          : "The credentials are absent, expired or of another cluster, and so not accepted: log "
+                            "in again (kubectl auth whoami tries the same ones), or name others with "
+                            "--set kube.kubeconfig=FILE --set kube.context=NAME.";
     if (kube_is_forbidden(s))
-        return "The account may not even read /version: bind system:public-info-viewer to it, or "
-               "see whether another "
-               "cluster's credentials are in use.";
+        return "The account may not even read /version, which every cluster grants by the ClusterRole "
+               "system:public-info-viewer: bind it to the account, or see whether another cluster's "
+               "credentials are in use.";
     if (s->http >= 500)
         return "The API server is there, but unwell: kubectl get --raw '/readyz?verbose', then run "
                "doctor again.";
@@ -43,6 +43,63 @@ static void say_account(struct doctor *d)
     else
         (void)snprintf(d->report->account, sizeof d->report->account, "%s (context %s of %s)",
                        k->user, k->context, k->source);
+}
+
+/* Who the server says that we are: the answer of a self-review, else the words of a refusal. */
+static void read_who(struct doctor *d, const struct kube_reply *reply)
+{
+    static const char mark[] = "User \"";
+    struct json_doc *doc = NULL;
+    struct err e;
+    const char *name = NULL, *said = strstr(reply->status.message, mark);
+    if (kube_is_ok(&reply->status) && kube_reply_json(reply, &doc, &e) == ERR_OK)
+        name = json_text(json_find(json_find(json_find(json_root(doc), "status"), "userInfo"), "username"));
+    if (name)
+        (void)snprintf(d->who, sizeof d->who, "%s", name);
+    else if (kube_is_forbidden(&reply->status) && said)
+        (void)snprintf(d->who, sizeof d->who, "%.*s", (int)strcspn(said + strlen(mark), "\""), said + strlen(mark));
+    json_free(doc);
+}
+
+/* Servers before 1.28 do not know this review; then a refusal says it, if there is one. */
+static void ask_who(struct doctor *d)
+{
+    static const char body[] = "{\"apiVersion\":\"authentication.k8s.io/v1\",\"kind\":\"SelfSubjectReview\"}";
+    const struct kube_call call = {.verb = KUBE_CREATE,
+                                   .body = body,
+                                   .n_body = sizeof body - 1,
+                                   .body_cap = 1 << 20,
+                                   .path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"};
+    struct kube_reply reply;
+    struct err e;
+    enum err_code rc = kube_do(d->kube, &call, &reply, &e);
+    if (!rc || kube_is_forbidden(&reply.status)) /* else it stays unsaid */
+        read_who(d, &reply);
+    kube_reply_fini(&reply);
+}
+
+static bool anonymous(const struct doctor *d)
+{
+    return strcmp(d->who, "system:anonymous") == 0;
+}
+
+static void see_who(struct doctor *d)
+{
+    char *account = d->report->account;
+    size_t n = strlen(account), size = sizeof d->report->account;
+    ask_who(d);
+    if (*d->who && strcmp(account, d->who) != 0)
+        (void)snprintf(account + n, size - n, "; to the server: %s", d->who);
+    if (!anonymous(d))
+        return;
+    doctor_note(d, DOCTOR_API_ACCESS, DOCTOR_FAIL, kube_url(d->kube),
+                "Give the user of the kubeconfig a token, a client certificate or an exec helper, or name "
+                "another one: --set kube.kubeconfig=FILE --set kube.context=NAME. In a pod: the token of "
+                "its ServiceAccount must be mounted (automountServiceAccountToken).",
+                "no credentials reached the server: to it we are system:anonymous, whom it refuses nearly "
+                "everything");
+    kube_free(d->kube);
+    d->kube = NULL;
 }
 
 static bool connect_api(struct doctor *d, struct err *e)
@@ -92,6 +149,7 @@ void doctor_see_api(struct doctor *d)
                         "Slow for so small an answer; at kube.timeout requests are given up. Ask "
                         "whoever runs the control plane.",
                         "that is slow");
+        see_who(d);
     }
     json_free(doc);
     kube_reply_fini(&reply);
@@ -155,154 +213,14 @@ void doctor_see_crd(struct doctor *d)
                               "configuration). Before `single`: "
                               "kubectl apply -k deploy/crd"
                             : "kubectl apply -k deploy/crd; it is served about 2 s later",
-                    "capacitytargets.sluice.dev is not served");
+                    "capacitytargets.sluice.dev is not served%s%s%s%s",
+                    kube_is_forbidden(&reply.status) ? ", or " : "",
+                    kube_is_forbidden(&reply.status) && *d->who ? d->who : "",
+                    kube_is_forbidden(&reply.status) && !*d->who ? "this account" : "",
+                    kube_is_forbidden(&reply.status)
+                        ? " may not look (403: get path /apis/sluice.dev/v1alpha1, by the ClusterRole system:discovery)"
+                        : "");
     else
         doctor_note(d, DOCTOR_CRD, DOCTOR_FAIL, NULL, NULL, "%s", e.msg);
     kube_reply_fini(&reply);
-}
-
-/* ---- 3 permissions ----------------------------------------------------------------------------
- */
-
-/* Whether a verb of a right is allowed everywhere it is needed.  Errors: the review itself failed.
- */
-static enum err_code may(struct doctor *d, const struct right *r, const char *verb, bool *allowed,
-                         struct err *e)
-{
-    const struct opt_strings *ns = &d->config->kube.namespaces;
-    size_t n = ns->n && !r->own_namespace ? ns->n : 1;
-    struct kube_access a = {
-        .verb = verb, .group = r->group, .resource = r->resource, .subresource = r->subresource};
-    *allowed = true;
-    if (r->name)
-        a.name = d->config->lease.name;
-    for (size_t i = 0; i < n && *allowed; i++) {
-        if (r->own_namespace)
-            a.ns =
-                d->config->lease.namespace_ ? d->config->lease.namespace_ : kube_namespace(d->kube);
-        else if (ns->n)
-            a.ns = ns->items[i];
-        enum err_code rc = kube_can(d->kube, &a, allowed, NULL, e);
-        if (rc)
-            return rc;
-    }
-    return ERR_OK;
-}
-
-/* A group that is not installed needs no rights. */
-static bool group_served(struct doctor *d, const char *group)
-{
-    struct kube_reply reply;
-    char path[96];
-    struct err e;
-    (void)snprintf(path, sizeof path, "/apis/%s", group);
-    bool served =
-        kube_do(d->kube, &(struct kube_call){.verb = KUBE_GET, .path = path}, &reply, &e) == ERR_OK;
-    kube_reply_fini(&reply);
-    return served;
-}
-
-struct asked {
-    int allowed, refused, excess;
-    char extra[600]; /* what is allowed and should not be */
-    struct err failed;
-};
-
-static void ask_needed(struct doctor *d, const struct right *r, struct asked *a)
-{
-    char verb[16], words[160];
-    for (size_t i = 0; right_verb(r, i, verb) && !a->failed.code; i++) {
-        bool allowed;
-        if (may(d, r, verb, &allowed, &a->failed))
-            return;
-        a->allowed += allowed;
-        if (allowed)
-            continue;
-        a->refused++;
-        right_words(r, verb, words, sizeof words);
-        doctor_note(d, DOCTOR_PERMISSIONS, r->need == RIGHT_REQUIRED ? DOCTOR_FAIL : DOCTOR_WARN,
-                    words,
-                    "Apply the overlay of the stage again; it holds exactly the rights that the "
-                    "stage needs.",
-                    "refused; needed for: %s", r->why);
-    }
-}
-
-static bool reads(const char *verb)
-{
-    return strcmp(verb, "get") == 0 || strcmp(verb, "list") == 0 || strcmp(verb, "watch") == 0;
-}
-
-/* never: no stage may do this; else a later one may, and of that only the writes count. */
-static void ask_excess(struct doctor *d, const struct right *r, bool never, struct asked *a)
-{
-    char verb[16], words[160];
-    for (size_t i = 0; right_verb(r, i, verb) && !a->failed.code; i++) {
-        bool allowed;
-        if (!never && reads(verb))
-            continue;
-        if (may(d, r, verb, &allowed, &a->failed))
-            return;
-        if (!allowed)
-            continue;
-        right_words(r, verb, words, sizeof words);
-        size_t at = strlen(a->extra);
-        (void)snprintf(a->extra + at, sizeof a->extra - at, "%s%s", a->excess++ ? ", " : "", words);
-    }
-}
-
-static void say_excess(struct doctor *d, const struct asked *a)
-{
-    bool own = d->kube_config->in_cluster, observe = d->config->stage == STAGE_OBSERVE;
-    if (!a->excess)
-        return;
-    if (!own && d->config->kube.allow_writable_credentials)
-        doctor_note(d, DOCTOR_PERMISSIONS, DOCTOR_OK, NULL, NULL,
-                    "may do more than the stage needs, as allowed by "
-                    "kube.allow_writable_credentials");
-    else
-        doctor_note(d, DOCTOR_PERMISSIONS, own && observe ? DOCTOR_FAIL : DOCTOR_WARN, NULL,
-                    own ? "Apply the overlay of this stage; look for other bindings of the "
-                          "account: kubectl get "
-                          "rolebindings,clusterrolebindings -A -o wide | grep sluice"
-                        : "These are a person's credentials. What the replicas may do is seen in "
-                          "the pod: kubectl -n sluice exec "
-                          "sluice-0 -- sluice doctor -c /etc/sluice/sluice.yaml",
-                    "may do %d things the stage does not need: %s", a->excess, a->extra);
-}
-
-static bool wanted(const struct doctor *d, const struct right *r)
-{
-    return d->config->lease.enabled || !r->own_namespace;
-}
-
-void doctor_see_permissions(struct doctor *d)
-{
-    struct asked a = {0};
-    if (!d->kube) {
-        doctor_note(d, DOCTOR_PERMISSIONS, DOCTOR_SKIP, NULL, NULL, "waits for api-access");
-        return;
-    }
-    for (size_t i = 0; i < n_rights && !a.failed.code; i++) {
-        const struct right *r = &rights[i];
-        if (r->from > (enum run_stage)d->config->stage)
-            ask_excess(d, r, false, &a);
-        else if (wanted(d, r) && (r->need == RIGHT_REQUIRED || group_served(d, r->group)))
-            ask_needed(d, r, &a);
-    }
-    for (size_t i = 0; i < n_rights_never && !a.failed.code; i++)
-        ask_excess(d, &rights_never[i], true, &a);
-    if (a.failed.code) {
-        doctor_note(d, DOCTOR_PERMISSIONS, DOCTOR_SKIP, NULL,
-                    "Every account may ask this by default (ClusterRole system:basic-user).",
-                    "rights cannot be asked for: %s", a.failed.msg);
-        d->may_read = true; /* found out by trying */
-        return;
-    }
-    say_excess(d, &a);
-    d->may_read = true;
-    if (!a.refused)
-        doctor_note(d, DOCTOR_PERMISSIONS, DOCTOR_OK, NULL, NULL,
-                    "all %d rights that %s needs are there%s", a.allowed,
-                    run_stage_names[d->config->stage], a.excess ? "" : ", and none beyond them");
 }

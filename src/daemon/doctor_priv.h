@@ -21,6 +21,7 @@ struct doctor {
     struct http_client *http;
     struct kube_config *kube_config;
     struct kube *kube; /* answers */
+    char who[200];     /* we are to the API server, "system:serviceaccount:sluice:sluice"; "" when it does not say */
     bool crd;          /* CapacityTarget is served */
     bool may_read;     /* everything that the stage must read */
     struct cluster *cluster;

@@ -219,8 +219,9 @@ void doctor_see_store(struct doctor *d)
     if (!b.token_file)
         doctor_note(d, DOCTOR_STORE_AND_FREEZE,
                     d->config->stage == STAGE_OBSERVE ? DOCTOR_WARN : DOCTOR_FAIL, NULL,
-                    "Set serve.token_file: without a token nobody can freeze by the endpoint.",
-                    "no token is configured");
+                    "`sluice run` makes state_dir/token at its first start; or set serve.token_file. Without a "
+                    "token nobody can freeze by the endpoint.",
+                    "there is no token: neither serve.token_file nor %s", made);
     else if (!d->o->n_replicas)
         see_own_brake(d, &b);
 }

@@ -67,7 +67,7 @@ static bool open_cluster(struct doctor *d, char *why, size_t n)
     int64_t until_us = clock_mono_us() + d->wait_us;
     struct err e;
     if (cluster_new(d->kube, &o, &d->cluster, &e)) {
-        (void)snprintf(why, n, "%.200s", e.msg);
+        (void)snprintf(why, n, "%s", e.msg);
         return false;
     }
     while (!cluster_synced(d->cluster, why, n)) {
@@ -89,11 +89,13 @@ static bool open_cluster(struct doctor *d, char *why, size_t n)
 
 bool doctor_need_roster(struct doctor *d, enum doctor_check c)
 {
-    char why[256] = "";
+    char why[600] = "";
     if (d->roster)
         return true;
     if (!d->kube) {
         doctor_note(d, c, DOCTOR_SKIP, NULL, NULL, "waits for api-access");
+    } else if (!d->may_read) {
+        doctor_note(d, c, DOCTOR_SKIP, NULL, NULL, "waits for permissions: what must be read is refused");
     } else if (d->cluster) {
         doctor_note(d, c, DOCTOR_SKIP, NULL, NULL, "the cluster could not be listed");
     } else if (!open_cluster(d, why, sizeof why)) {

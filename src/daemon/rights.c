@@ -67,9 +67,32 @@ bool right_verb(const struct right *r, size_t i, char out[16])
     return true;
 }
 
-void right_words(const struct right *r, const char *verb, char *out, size_t n)
+void right_add_verb(char verbs[RIGHT_VERBS], const char *verb)
 {
-    (void)snprintf(out, n, "%s %s%s%s%s%s%s%s", verb, r->resource, *r->group ? "." : "", r->group,
+    size_t n = strlen(verbs);
+    (void)snprintf(verbs + n, RIGHT_VERBS - n, "%s%s", n ? ", " : "", verb);
+}
+
+void right_words(const struct right *r, const char *verbs, char *out, size_t n)
+{
+    (void)snprintf(out, n, "%s %s%s%s%s%s%s%s", verbs, r->resource, *r->group ? "." : "", r->group,
                    r->subresource ? "/" : "", r->subresource ? r->subresource : "",
                    r->name ? " " : "", r->name ? r->name : "");
+}
+
+void right_rule(const struct right *r, const char *verbs, struct buf *out)
+{
+    buf_fmt(out, "{apiGroups: [\"%s\"], resources: [\"%s%s%s\"], ", r->group, r->resource, r->subresource ? "/" : "",
+            r->subresource ? r->subresource : "");
+    if (r->name)
+        buf_fmt(out, "resourceNames: [\"%s\"], ", r->name);
+    buf_fmt(out, "verbs: [%s]}", verbs);
+}
+
+const char *right_file(const struct right *r)
+{
+    return r->from == STAGE_OBSERVE ? "deploy/base/rbac.yaml"
+           : r->own_namespace       ? "deploy/overlays/single/namespace-rules.yaml"
+           : r->from == STAGE_GLOBAL ? "deploy/overlays/global/cluster-rules.yaml"
+                                     : "deploy/overlays/single/cluster-rules.yaml";
 }

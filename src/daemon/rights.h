@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/buf.h"
 #include "daemon/config.h"
 
 enum right_need {
@@ -36,7 +37,14 @@ extern const size_t n_rights_never;
 
 /* Verb `i` of r into out (16 bytes); false past the last. */
 bool right_verb(const struct right *r, size_t i, char out[16]);
-/* "update deployments.apps/scale" */
-void right_words(const struct right *r, const char *verb, char *out, size_t n);
+/* One more verb on a list of them: "list, watch". */
+enum { RIGHT_VERBS = 64 };
+void right_add_verb(char verbs[RIGHT_VERBS], const char *verb);
+/* "update deployments.apps/scale"; verbs: one, or such a list. */
+void right_words(const struct right *r, const char *verbs, char *out, size_t n);
+/* The rule that grants it: {apiGroups: ["apps"], resources: ["deployments/scale"], verbs: ["update"]}. */
+void right_rule(const struct right *r, const char *verbs, struct buf *out);
+/* Where that rule stands, from the root of a checkout. */
+const char *right_file(const struct right *r);
 
 #endif

@@ -96,7 +96,8 @@ static enum err_code credentials(struct kube *k, struct err *e)
 static bool is_self_review(const char *path)
 {
     static const char *const reviews[] = {"/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
-                                          "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"};
+                                          "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews",
+                                          "/apis/authentication.k8s.io/v1/selfsubjectreviews"};
     size_t n = strcspn(path, "?");
     for (size_t i = 0; i < ARRAY_LEN(reviews); i++) {
         if (strlen(reviews[i]) == n && strncmp(path, reviews[i], n) == 0)

@@ -301,8 +301,8 @@ TEST(a_replica_without_a_token_cannot_be_frozen_by_its_endpoint)
     struct clinic c;
     clinic_start(&c, "no-token");
     clinic_visit(&c, "single", "", NULL);
-    assert_said(&c.report, DOCTOR_STORE_AND_FREEZE, DOCTOR_FAIL, "no token is configured");
+    assert_said(&c.report, DOCTOR_STORE_AND_FREEZE, DOCTOR_FAIL, "there is no token: neither serve.token_file nor");
     clinic_visit(&c, "observe", "", NULL); /* which writes nothing that would have to be stopped */
-    assert_said(&c.report, DOCTOR_STORE_AND_FREEZE, DOCTOR_WARN, "no token is configured");
+    assert_said(&c.report, DOCTOR_STORE_AND_FREEZE, DOCTOR_WARN, "there is no token: neither serve.token_file nor");
     clinic_end(&c);
 }

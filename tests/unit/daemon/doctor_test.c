@@ -1,5 +1,6 @@
 /* doctor against the test API server: what it sees, what it says to do, and that it never writes.
  */
+#include "base/file.h"
 #include "daemon/rights.h"
 #include "tests/unit/daemon/doctor_fixture.h"
 
@@ -182,10 +183,17 @@ TEST(a_missing_right_is_named_with_what_it_is_for)
     clinic_visit(&c, "observe", "", &(struct doctor_opts){.wait_us = US_PER_S});
     assert_verdict(&c, DOCTOR_PERMISSIONS, DOCTOR_FAIL);
     assert_said(&c.report, DOCTOR_PERMISSIONS, DOCTOR_FAIL, "watch pods");
-    assert_said(&c.report, DOCTOR_PERMISSIONS, DOCTOR_FAIL, "units ready, warming and failed");
+    assert_said(&c.report, DOCTOR_PERMISSIONS, DOCTOR_FAIL, "refused to " ACCOUNT "; needed for: units ready, warming and failed");
+    assert_said(&c.report, DOCTOR_PERMISSIONS, DOCTOR_FAIL, "deploy/overlays/observe grants it");
+    assert_said(&c.report, DOCTOR_PERMISSIONS, DOCTOR_FAIL,
+                "{apiGroups: [\"\"], resources: [\"pods\"], verbs: [get, list, watch]} of deploy/base/rbac.yaml");
+    assert_said(&c.report, DOCTOR_PERMISSIONS, DOCTOR_WARN, "the rights of " ACCOUNT ", not those of the replicas");
+    assert_said(&c.report, DOCTOR_OWNERSHIP, DOCTOR_SKIP, "waits for permissions"); /* one cause, one failure */
     give_account(&c, STAGE_OBSERVE, SIZE_MAX);
     clinic_visit(&c, "single", "", NULL); /* a stage ahead of its overlay */
     assert_verdict(&c, DOCTOR_PERMISSIONS, DOCTOR_FAIL);
+    assert_said(&c.report, DOCTOR_PERMISSIONS, DOCTOR_FAIL, "deploy/overlays/single grants it");
+    assert_said(&c.report, DOCTOR_PERMISSIONS, DOCTOR_FAIL, "resourceNames: [\"sluice\"], verbs: [get, update]} of deploy/overlays/single/namespace-rules.yaml");
     assert_said(&c.report, DOCTOR_PERMISSIONS, DOCTOR_FAIL, "update deployments.apps/scale");
     clinic_end(&c);
 }
@@ -201,7 +209,9 @@ TEST(rights_beyond_the_stage_are_named)
     assert_said(&c.report, DOCTOR_PERMISSIONS, DOCTOR_WARN, "update deployments.apps/scale");
     assert_ok(apiserver_kubeconfig(c.api, c.kubeconfig, APISERVER_ADMIN_TOKEN, &e), &e);
     clinic_visit(&c, "global", "", NULL);
-    assert_said(&c.report, DOCTOR_PERMISSIONS, DOCTOR_WARN, "get secrets");
+    assert_said(&c.report, DOCTOR_PERMISSIONS, DOCTOR_WARN, "get, list secrets; ");
+    assert_said(&c.report, DOCTOR_PERMISSIONS, DOCTOR_WARN, "kubernetes-admin may do 16 things");
+    assert_said(&c.report, DOCTOR_PERMISSIONS, DOCTOR_WARN, "create clusterrolebindings.rbac.authorization.k8s.io"); /* to the last */
     clinic_end(&c);
 }
 
@@ -244,6 +254,40 @@ TEST(refused_credentials_are_told_from_an_absent_server)
     clinic_visit(&c, "observe", "", NULL);
     assert_said(&c.report, DOCTOR_API_ACCESS, DOCTOR_FAIL, "not accepted");
     clinic_end(&c);
+}
+
+TEST(a_server_that_takes_us_for_nobody_is_one_failure_that_says_so)
+{
+    struct clinic c;
+    struct err e;
+    struct buf text;
+    clinic_start(&c, "anonymous");
+    assert_ok(file_read(c.kubeconfig, 1 << 16, &text, &e), &e);
+    char *token = strstr(text.p, "    token: ");
+    assert_non_null(token);
+    memcpy(token, "     {} # ", 10);
+    test_write_file(c.kubeconfig, text.p, text.n);
+    buf_fini(&text);
+    clinic_visit(&c, "observe", "", NULL);
+    assert_said(&c.report, DOCTOR_API_ACCESS, DOCTOR_FAIL, "to it we are system:anonymous");
+    assert_non_null(strstr(c.report.account, "to the server: system:anonymous"));
+    assert_verdict(&c, DOCTOR_CRD, DOCTOR_SKIP);
+    assert_verdict(&c, DOCTOR_PERMISSIONS, DOCTOR_SKIP);
+    clinic_end(&c);
+}
+
+TEST(rules_are_named_in_files_that_hold_them)
+{
+    for (size_t i = 0; i < n_rights; i++) {
+        struct buf text;
+        struct err e;
+        assert_ok(file_read(right_file(&rights[i]), 1 << 20, &text, &e), &e);
+        const char *name = test_path("%s%s%s", rights[i].resource, rights[i].subresource ? "/" : "",
+                                     rights[i].subresource ? rights[i].subresource : "");
+        if (!strstr(text.p, name))
+            fail_msg("%s is not in %s", name, right_file(&rights[i]));
+        buf_fini(&text);
+    }
 }
 
 TEST(a_cluster_without_the_definition_can_be_observed_and_no_more)

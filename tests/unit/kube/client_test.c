@@ -477,6 +477,7 @@ TEST(read_only_client_lets_nothing_out_but_reads_and_self_reviews)
         {KUBE_CREATE, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", true},
         {KUBE_CREATE, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews?x=y", true},
         {KUBE_CREATE, "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", true},
+        {KUBE_CREATE, "/apis/authentication.k8s.io/v1/selfsubjectreviews", true},
         {KUBE_CREATE, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews/x", false},
         {KUBE_CREATE, "/apis/authorization.k8s.io/v1/selfsubjectaccessreview", false},
         {KUBE_CREATE, "/apis/authorization.k8s.io/v1/subjectaccessreviews", false},
