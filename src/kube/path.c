@@ -12,7 +12,8 @@ const struct kube_resource
     KUBE_DEPLOYMENTS = {"apps", "v1", "deployments", "Deployment", true, true},
     KUBE_STATEFULSETS = {"apps", "v1", "statefulsets", "StatefulSet", true, true},
     KUBE_REPLICASETS = {"apps", "v1", "replicasets", "ReplicaSet", true, true},
-    KUBE_HPAS = {"autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler",
+    /* v1, not v2: whom it sizes is the same in both, and v1 is served by every version of Kubernetes. */
+    KUBE_HPAS = {"autoscaling", "v1", "horizontalpodautoscalers", "HorizontalPodAutoscaler",
                  true,          false},
     KUBE_LEASES = {"coordination.k8s.io", "v1", "leases", "Lease", true, false},
     KUBE_EVENTS = {"events.k8s.io", "v1", "events", "Event", true, false},

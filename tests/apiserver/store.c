@@ -226,9 +226,16 @@ void api_store_fini(struct apiserver *a)
     buf_fini(&a->scratch);
 }
 
+/* HorizontalPodAutoscalers are served under autoscaling/v1 too, in every version of Kubernetes; here with the bodies of v2. */
+static const char *stored_version(const char *group, const char *version)
+{
+    return strcmp(group, "autoscaling") == 0 && strcmp(version, "v1") == 0 ? "v2" : version;
+}
+
 struct shelf *api_store_shelf(struct apiserver *a, const char *group, const char *version,
                               const char *plural)
 {
+    version = stored_version(group, version);
     for (size_t i = 0; i < a->n_shelves; i++) {
         const struct kind *k = a->shelf[i]->kind;
         if (strcmp(k->plural, plural) == 0 && strcmp(k->group, group) == 0 &&

@@ -1,4 +1,5 @@
 /* The daemon against the test API server: what it does, what it must not do, and what the next leader finds. */
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "daemon/daemon.h"
@@ -101,6 +102,27 @@ TEST(a_target_that_an_autoscaler_owns_is_left_alone_and_the_owner_named)
     live_world_up(&w, 0);
     rounds(&w, "chat", 1500, 30);
     assert_int_equal(live_world_units(&w, "chat"), 2);
+    char *why = apiserver_field(w.api, "/apis/sluice.dev/v1alpha1/namespaces/shop/capacitytargets/chat",
+                                "status.conditions");
+    assert_non_null(why);
+    assert_non_null(strstr(why, "HorizontalPodAutoscaler shop/theirs"));
+    mem_free(why);
+    live_world_stop(&w);
+}
+
+/* Kubernetes before 1.23 serves autoscaling/v1 and betas only. */
+TEST(an_autoscaler_is_seen_where_autoscaling_v2_is_not_served)
+{
+    struct live_world w;
+    live_world_start(&w, "single", "policy: rules\n", NULL);
+    live_world_target(&w, "chat", 2, 20, "");
+    apiserver_fault(w.api, &(struct apiserver_fault){
+                               .kind = APISERVER_STATUS, .status = 404, .path = "/apis/autoscaling/v2/"});
+    apiserver_must_load(w.api, "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\n"
+                               "metadata: {name: theirs, namespace: shop}\nspec: {maxReplicas: 9, scaleTargetRef: "
+                               "{apiVersion: apps/v1, kind: Deployment, name: chat}}\n");
+    live_world_up(&w, 0);
+    rounds(&w, "chat", 1500, 3);
     char *why = apiserver_field(w.api, "/apis/sluice.dev/v1alpha1/namespaces/shop/capacitytargets/chat",
                                 "status.conditions");
     assert_non_null(why);
@@ -277,5 +299,100 @@ TEST(a_freeze_is_noted_in_the_record)
     store_close(s);
     mem_free(path);
     assert_int_equal(n, 1);
+    live_world_stop(&w);
+}
+
+/* ---- who else? -------------------------------------------------------------------------------- */
+
+static const char *const KEDA_CRD =
+    "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: scaledobjects.keda.sh}\n"
+    "spec:\n  group: keda.sh\n  scope: Namespaced\n"
+    "  names: {plural: scaledobjects, singular: scaledobject, kind: ScaledObject, listKind: ScaledObjectList}\n"
+    "  versions: [{name: v1alpha1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, "
+    "x-kubernetes-preserve-unknown-fields: true}}}]\n";
+static const char *const KEDA_CRD_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/scaledobjects.keda.sh";
+
+static const char *const OWN_PATH = "/apis/sluice.dev/v1alpha1/namespaces/shop/capacitytargets/chat";
+
+static void assert_says(struct live_world *w, const char *text)
+{
+    char *got = apiserver_field(w->api, OWN_PATH, "status.conditions");
+    if (!got || !strstr(got, text))
+        fail_msg("conditions say \"%s\", without \"%s\"", got ? got : "", text);
+    mem_free(got);
+}
+
+/* Without the right to read what exists nobody knows whose a target is; what does not exist owns nothing. */
+TEST(owners_that_may_not_be_read_hold_every_action_and_owners_that_do_not_exist_hold_none)
+{
+    struct live_world w;
+    live_world_start(&w, "single", "policy: rules\n", NULL);
+    apiserver_must_load(w.api, KEDA_CRD);
+    live_world_target(&w, "chat", 2, 20, "");
+    int id = apiserver_fault(w.api, &(struct apiserver_fault){.kind = APISERVER_STATUS, .path = "/scaledobjects",
+                                                              .status = 403});
+    live_world_up(&w, 0);
+    rounds(&w, "chat", 100, 6);
+    assert_int_equal(live_world_get(&w, 0, "/readyz", NULL), 200); /* it decides and answers */
+    rounds(&w, "chat", 1500, 20);
+    assert_int_equal(live_world_units(&w, "chat"), 2);
+    assert_says(&w, "OwnersUnknown");
+    assert_says(&w, "scaledobjects.keda.sh are not listed yet");
+    apiserver_clear(w.api, id); /* the right is granted */
+    rounds(&w, "chat", 1500, 20);
+    assert_true(live_world_units(&w, "chat") > 2);
+    assert_says(&w, "NoOtherOwner");
+    live_world_stop(&w);
+}
+
+TEST(an_owner_whose_definition_is_deleted_and_made_again_is_forgotten_and_found)
+{
+    struct live_world w;
+    live_world_start(&w, "single", "policy: rules\n", NULL);
+    apiserver_must_load(w.api, KEDA_CRD);
+    apiserver_must_load(w.api, "apiVersion: keda.sh/v1alpha1\nkind: ScaledObject\n"
+                               "metadata: {name: theirs, namespace: shop}\nspec: {scaleTargetRef: {name: chat}}\n");
+    live_world_target(&w, "chat", 2, 20, "");
+    live_world_up(&w, 0);
+    rounds(&w, "chat", 1500, 20);
+    assert_int_equal(live_world_units(&w, "chat"), 2);
+    assert_says(&w, "ScaledObject shop/theirs");
+    assert_int_equal(apiserver_call(w.api, "DELETE", KEDA_CRD_PATH, NULL, NULL, NULL), 200);
+    apiserver_cut_watches(w.api);
+    rounds(&w, "chat", 1500, 30);
+    assert_true(live_world_units(&w, "chat") > 2);
+    int units = live_world_units(&w, "chat");
+    rounds(&w, "chat", 100, 2);
+    apiserver_must_load(w.api, KEDA_CRD);
+    apiserver_must_load(w.api, "apiVersion: keda.sh/v1alpha1\nkind: ScaledObject\n"
+                               "metadata: {name: theirs, namespace: shop}\nspec: {scaleTargetRef: {name: chat}}\n");
+    rounds(&w, "chat", 80.0 * units * 0.6, 8);
+    assert_says(&w, "ScaledObject shop/theirs");
+    live_world_stop(&w);
+}
+
+/* ---- while something hangs -------------------------------------------------------------------- */
+
+static void load_odd_target(struct live_world *w)
+{
+    apiserver_must_load(w->api, "apiVersion: sluice.dev/v1alpha1\nkind: CapacityTarget\n"
+                                "metadata: {name: odd, namespace: shop}\nspec: {maxUnits: 9, scaleTargetRef: "
+                                "{apiVersion: machines.example.com/v1, kind: MachineSet, name: odd}}\n");
+}
+
+TEST(rounds_go_on_while_the_look_up_of_a_further_kind_hangs)
+{
+    struct live_world w;
+    live_world_start(&w, "single", "policy: rules\n", NULL);
+    live_world_target(&w, "chat", 2, 20, "");
+    live_world_up(&w, 0);
+    rounds(&w, "chat", 100, 6);
+    (void)apiserver_fault(w.api, &(struct apiserver_fault){.kind = APISERVER_LATENCY, .path = "/apis/machines.example.com",
+                                                           .latency_us = 60 * US_PER_S});
+    load_odd_target(&w);
+    int64_t from_us = clock_mono_us();
+    rounds(&w, "chat", 1500, 12);
+    assert_true(live_world_units(&w, "chat") > 2);
+    assert_true(clock_mono_us() - from_us < 8 * US_PER_S); /* less than one time-out of a request */
     live_world_stop(&w);
 }
