@@ -219,6 +219,9 @@ static enum err_code fill(void *ctx, struct raw *raw, struct err *e)
     struct live *l = ctx;
     enum err_code rc = backfill_run(&l->b, &l->cfg, raw, &l->fetched, e);
     const struct backfill_report *f = &l->fetched;
+    if (rc && f->failed >= 0) /* whole, since the server counts its characters */
+        (void)fprintf(stderr, "the query of %s was:\n  %s\n", field_get(l->query[f->failed].field)->name,
+                      l->query[f->failed].query);
     if (rc)
         return rc;
     report_note(&raw->report,
@@ -231,7 +234,7 @@ static enum err_code fill(void *ctx, struct raw *raw, struct err *e)
         report_note(&raw->report, "the server warned %" PRIu64 " times, data may be partial: %s",
                     f->warnings, f->warning);
     if (f->samples == 0)
-        return err_set(e, ERR_MISSING, "the server has no samples for these queries in this time");
+        return err_set(e, ERR_MISSING, "the server has no samples for these queries in this time: is the name right, --since long enough?");
     return ERR_OK;
 }
 

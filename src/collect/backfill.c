@@ -246,7 +246,8 @@ static enum err_code name_span(const struct run *r, const struct span *span, str
     tz_format_rfc3339(NULL, span->first_us, from);
     tz_format_rfc3339(NULL, span->last_us, to);
     const struct backfill_query *q = &r->b->queries[span->query];
-    return err_wrap(e, "%s (%.80s), %s to %s", field_get(q->field)->name, q->query, from, to);
+    r->out->failed = (int)span->query;
+    return err_wrap(e, "query of %s, %s to %s", field_get(q->field)->name, from, to);
 }
 
 /* The two halves of a span the server finds too heavy, each on its own, halved again where need be. */
@@ -370,7 +371,7 @@ static enum err_code check(const struct backfill *b, struct err *e)
 enum err_code backfill_run(const struct backfill *b, const struct import_cfg *cfg, struct raw *raw,
                            struct backfill_report *out, struct err *e)
 {
-    *out = (struct backfill_report){0};
+    *out = (struct backfill_report){.failed = -1};
     enum err_code rc = check(b, e);
     if (rc)
         return rc;

@@ -43,9 +43,10 @@ struct backfill_report {
     int64_t server_us, parse_us;  /* waiting for answers; reading them */
     uint64_t warnings;
     char warning[256];            /* the first */
+    int failed;                   /* index of the query that failed; -1: none did */
 };
 /* Fills raw with one series per (field, label set), cfg's options applied.  Errors: those of prom_query,
- * with the query and the span; ERR_INTERRUPTED; what came so far is in PART. */
+ * with the field and the span (which query: out->failed); ERR_INTERRUPTED; what came so far is in PART. */
 NODISCARD enum err_code backfill_run(const struct backfill *b, const struct import_cfg *cfg, struct raw *raw,
                                      struct backfill_report *out, struct err *e);
 

@@ -151,22 +151,41 @@ enum raw_combine import_combine_rule(int combine)
     return rule[combine];
 }
 
+/* Where the label sets of a field begin to differ: bytes that all share, back to the last whole pair. */
+static size_t shared_part(const struct raw *raw, int f)
+{
+    const char *first = NULL;
+    size_t shared = 0;
+    for (size_t i = 0; i < raw->n_series; i++) {
+        const char *label = raw->series[i].label;
+        if (raw->series[i].field != (enum field)f)
+            continue;
+        shared = first ? shared : strlen(label);
+        first = first ? first : label;
+        for (size_t k = 0; k < shared; k++)
+            shared = first[k] == label[k] && label[k] ? shared : k;
+    }
+    while (shared > 0 && first[shared - 1] != ',')
+        shared--;
+    return shared;
+}
+
 enum err_code import_check_series(const struct import_cfg *cfg, const struct raw *raw, struct err *e)
 {
     enum { SHOWN = 3 };
     for (int f = 0; f < FIELD_COUNT; f++) {
         struct buf names = buf_init(4096);
-        size_t n = 0;
+        size_t n = 0, shared = shared_part(raw, f);
         for (size_t i = 0; i < raw->n_series; i++) {
             if (raw->series[i].field != (enum field)f)
                 continue;
             if (n++ < SHOWN)
-                buf_fmt(&names, "%s%.110s", n > 1 ? "; " : "", raw->series[i].label);
+                buf_fmt(&names, "%s%s%.110s", n > 1 ? "; " : "", shared ? "..." : "", raw->series[i].label + shared);
         }
         enum err_code rc = ERR_OK;
         if (n > 1 && cfg->combine <= COMBINE_LAST)
             rc = err_set(e, ERR_INVAL,
-                         "%s: %zu series (%s%s): select one or give combine=sum|mean|max|min",
+                         "%s: %zu series (%s%s): select one or give combine, as in --combine sum",
                          field_get((enum field)f)->name, n, names.p, n > SHOWN ? "; ..." : "");
         buf_fini(&names);
         if (rc)
@@ -333,6 +352,11 @@ static enum err_code check_uses(const struct importer *im, const struct import_c
         buf_clear(&b);
         opt_value(&rows[i], cfg, &a);
         opt_value(&rows[i], &plain, &b);
+        rc = buf_check(&a, e);
+        if (!rc)
+            rc = buf_check(&b, e);
+        if (rc)
+            break;
         if (a.n != b.n || memcmp(a.p, b.p, a.n) != 0)
             rc = err_set(e, ERR_USAGE, "option %s does not apply to format %s", rows[i].name,
                          im->name);

@@ -167,6 +167,9 @@ TEST(imports_that_cannot_work_say_why)
         const char *text;
     } rows[] = {
         {{"--query", "qps=sum("}, 1, "HTTP 400, bad_data"},
+        {{"--query", "qps=sum by (a_label_with_a_long_name, another_label_with_a_long_name, a_third_one) (load"},
+         1,
+         "the query of qps was:\n  sum by (a_label_with_a_long_name, another_label_with_a_long_name, a_third_one) (load\n"},
         {{"--query", "qps=nothing_here"}, 1, "no samples for these queries"},
         {{"--target", "shop/absent"}, 1, "no samples for these queries"},
         {{NULL}, 2, "--target NAMESPACE/NAME, or --query"},

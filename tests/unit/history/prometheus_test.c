@@ -142,6 +142,11 @@ static const struct prom_bad bad[] = {
             "\"values\":[[0,\"1\"]]}"),
      ERR_INVAL,
      "qps: 2 series ({pod=\"a\"}; {pod=\"b\"}): select one or give combine"},
+    {{"qps=*"},
+     MATRIX("{\"metric\":{\"app\":\"x\",\"pod\":\"a1\"},\"values\":[[0,\"1\"]]},{\"metric\":{\"app\":\"x\",\"pod\":\"a2\"},"
+            "\"values\":[[0,\"1\"]]}"),
+     ERR_INVAL,
+     "qps: 2 series (...pod=\"a1\"}; ...pod=\"a2\"}): select one or give combine, as in --combine sum"},
     {{"qps=other"},
      MATRIX("{\"metric\":{},\"values\":[[0,\"1\"],[1,\"1\"]]}"),
      ERR_MISSING,
