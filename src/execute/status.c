@@ -50,7 +50,7 @@ bool condition_set(struct target_status *s, enum condition_type t, enum conditio
     c->value = value;
     c->generation = s->observed_generation;
     text_copy(c->reason, sizeof c->reason, reason);
-    text_copy(c->message, sizeof c->message, message);
+    text_copy(c->message, sizeof c->message, *message ? message : reason);
     return changed;
 }
 

@@ -156,7 +156,8 @@ struct target_status {
 void target_status_init(struct target_status *s);
 const char *outcome_name(enum outcome_result r);
 /* Sets a condition; its transition time moves only when the value changes. Reason is CamelCase.
- * Returns whether the value changed. Texts are cut at a character's boundary. */
+ * Returns whether the value changed. Texts are cut at a character's boundary. An empty message becomes the reason:
+ * API servers of some builds take an empty text in a list of a custom resource for null, and refuse the whole status. */
 bool condition_set(struct target_status *s, enum condition_type t, enum condition_value value,
                    const char *reason, const char *message, int64_t now_us);
 

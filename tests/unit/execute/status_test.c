@@ -183,6 +183,17 @@ TEST(condition_moves_its_transition_time_only_when_the_value_changes)
     assert_true(s.conditions[CONDITION_ACTIVE].since_us == T0 + 2);
 }
 
+TEST(condition_without_a_message_says_its_reason)
+{
+    struct target_status s;
+    target_status_init(&s);
+    (void)condition_set(&s, CONDITION_INPUTS_FRESH, CONDITION_TRUE, "Fresh", "", T0);
+    char *text = patch(&s);
+    assert_null(strstr(text, ":\"\""));
+    assert_non_null(strstr(text, "\"message\":\"Fresh\""));
+    mem_free(text);
+}
+
 TEST(condition_text_is_cut_at_a_character)
 {
     struct target_status s;
