@@ -11,7 +11,9 @@
 enum {
     NAMESPACES_MAX = 64,
     PROBE_US = 60 * 1000000,      /* between looks for a kind that is not served */
-    PROBE_TARGETS_US = 2 * 1000000, /* for our own: it appears during installation */
+    PROBE_TARGETS_US = 2 * 1000000, /* for our own, which appears during installation; and while it is not known */
+    GONE_US = 60 * 1000000,      /* a served kind is not found, or refused, for so long: is it served still? */
+    OWNERS_OLD_US = 300 * 1000000, /* silence after which other owners are not known any more */
 };
 
 /* One kind in every watched namespace. */
@@ -19,8 +21,10 @@ struct slot {
     struct kube_resource resource;
     bool optional;
     bool served, probing;
-    bool asked;        /* the server has said once whether it serves it */
+    bool asked;        /* the server has said once whether it serves it, or that it will not say */
+    bool hidden;       /* it will not say: 403 */
     int64_t probed_us; /* mono; 0: never */
+    int64_t lost_us;   /* mono: since when lists of it are refused or not found; 0: they are not */
     kube_id probe;
     struct informer *informer[NAMESPACES_MAX];
     struct cluster *owner;
@@ -36,6 +40,8 @@ struct cluster {
     struct slot slot[CLUSTER_KINDS_MAX];
     int n_slots;
     uint64_t changes;
+    bool asks_aside;
+    bool begun; /* everything was listed once */
 };
 
 /* ---- informers -------------------------------------------------------------------------------- */
@@ -51,6 +57,17 @@ static void updated(void *ctx, const struct kube_obj *old, const struct kube_obj
 {
     (void)old;
     changed(ctx, o);
+}
+
+static void slot_stop(struct cluster *c, struct slot *s)
+{
+    for (size_t i = 0; i < c->n_ns; i++) {
+        informer_free(s->informer[i]);
+        s->informer[i] = NULL;
+    }
+    s->served = false;
+    s->lost_us = 0;
+    c->changes++;
 }
 
 static enum err_code slot_start(struct cluster *c, int kind, struct err *e)
@@ -69,54 +86,94 @@ static enum err_code slot_start(struct cluster *c, int kind, struct err *e)
         if (kind != CLUSTER_PODS)
             o.handler = (struct informer_handler){.add = changed, .update = updated, .del = changed, .ctx = c};
         enum err_code rc = informer_new(c->kube, &o, &s->informer[i], e);
-        if (rc)
+        if (rc) {
+            slot_stop(c, s);
             return err_wrap(e, "watch %s", s->resource.plural);
+        }
     }
     c->changes++;
     return ERR_OK;
 }
 
-/* Whether a list of a group's resources (GET /apis/G/V) holds the kind of this slot. */
-static bool serves(const struct kube_reply *reply, const char *plural)
+/* Whether a list of a group's resources (GET /apis/G/V) holds the kind of this slot.  False: it is no such list. */
+static bool read_serves(const struct kube_reply *reply, const char *plural, bool *found)
 {
     struct json_doc *doc;
     struct err e;
-    bool found = false;
+    *found = false;
     if (kube_reply_json(reply, &doc, &e))
         return false;
     const struct json *list = json_find(json_root(doc), "resources");
-    for (const struct json *r = json_is_array(list) ? json_first(list) : NULL; r && !found; r = json_next(r)) {
+    bool is_list = json_is_array(list);
+    for (const struct json *r = is_list ? json_first(list) : NULL; r && !*found; r = json_next(r)) {
         const char *name = json_text(json_find(r, "name"));
-        found = name && strcmp(name, plural) == 0;
+        *found = name && strcmp(name, plural) == 0;
     }
     json_free(doc);
-    return found;
+    return is_list;
 }
 
+/* 404 says that nobody sizes anything by this kind; 403 says nothing, and anything else is no answer. */
 static void probed(void *ctx, enum err_code rc, struct kube_reply *reply, const struct err *why)
 {
     struct slot *s = ctx;
     struct cluster *c = s->owner;
     struct err e;
+    bool found = false;
     (void)why;
     s->probing = false;
-    s->asked = s->asked || reply->status.http != 0;
-    if (rc || !serves(reply, s->resource.plural))
+    s->hidden = kube_is_forbidden(&reply->status);
+    bool known = rc ? kube_is_not_found(&reply->status) : read_serves(reply, s->resource.plural, &found);
+    s->asked = s->asked || known || s->hidden;
+    if (!known || found == s->served)
         return;
-    log_write(c->log, LOG_INFO, "cluster", "kind is served", "resource=%s group=%s", s->resource.plural,
-              s->resource.group);
-    if (slot_start(c, (int)(s - c->slot), &e))
+    log_write(c->log, LOG_INFO, "cluster", found ? "kind is served" : "kind is served no longer", "resource=%s group=%s",
+              s->resource.plural, s->resource.group);
+    if (!found)
+        slot_stop(c, s);
+    else if (slot_start(c, (int)(s - c->slot), &e))
         log_write(c->log, LOG_ERROR, "cluster", "cannot watch", "error=\"%s\"", e.msg);
+}
+
+/* The failure of the first list of a kind that is refused or finds nothing; false: there is none. */
+static bool slot_lost(const struct cluster *c, const struct slot *s, struct err *e, struct kube_status *status)
+{
+    for (size_t i = 0; s->served && i < c->n_ns; i++) {
+        informer_failure(s->informer[i], e, status);
+        if (e->code && (kube_is_not_found(status) || kube_is_forbidden(status)))
+            return true;
+    }
+    return false;
+}
+
+/* A definition may be deleted while we watch: what is then left of it in the cache owns nothing.  An API server that has
+ * just started may not find its definitions for a moment. */
+static void look_for_loss(struct cluster *c, struct slot *s, int64_t mono_us)
+{
+    struct err e;
+    struct kube_status status;
+    if (!slot_lost(c, s, &e, &status))
+        s->lost_us = 0;
+    else if (!s->lost_us)
+        s->lost_us = mono_us;
+}
+
+static bool probe_due(const struct slot *s, int kind, int64_t mono_us)
+{
+    bool soon = !s->served && (kind == CLUSTER_TARGETS || !s->asked);
+    int64_t period_us = soon ? PROBE_TARGETS_US : PROBE_US;
+    if (s->served && (!s->lost_us || mono_us - s->lost_us < GONE_US))
+        return false;
+    return !s->probing && (!s->probed_us || mono_us - s->probed_us >= period_us);
 }
 
 static void probe(struct cluster *c, int kind, int64_t mono_us)
 {
     struct slot *s = &c->slot[kind];
-    int64_t period = kind == CLUSTER_TARGETS ? PROBE_TARGETS_US : PROBE_US;
-    if (s->served || s->probing || (s->probed_us && mono_us - s->probed_us < period))
-        return;
     char path[160];
     struct err e;
+    if (!probe_due(s, kind, mono_us))
+        return;
     (void)snprintf(path, sizeof path, "/apis/%s/%s", s->resource.group, s->resource.version);
     struct kube_call call = {.verb = KUBE_GET, .path = path, .done = probed, .ctx = s, .once = true};
     s->probed_us = mono_us;
@@ -125,17 +182,20 @@ static void probe(struct cluster *c, int kind, int64_t mono_us)
 
 void cluster_tick(struct cluster *c, int64_t mono_us)
 {
+    char why[256];
     for (int k = 0; k < c->n_slots; k++)
-        if (c->slot[k].optional)
+        if (c->slot[k].optional) {
+            look_for_loss(c, &c->slot[k], mono_us);
             probe(c, k, mono_us);
+        }
+    c->begun = c->begun || cluster_synced(c, why, sizeof why);
 }
 
 static void slot_fini(struct cluster *c, struct slot *s)
 {
     if (s->probing)
         kube_cancel(c->kube, s->probe);
-    for (size_t i = 0; i < c->n_ns; i++)
-        informer_free(s->informer[i]);
+    slot_stop(c, s);
 }
 
 enum err_code cluster_new(struct kube *k, const struct cluster_opts *o, struct cluster **out, struct err *e)
@@ -153,6 +213,7 @@ enum err_code cluster_new(struct kube *k, const struct cluster_opts *o, struct c
     c->kube = k;
     c->log = o->log;
     c->retry_us = o->retry_us;
+    c->asks_aside = o->asks_aside;
     c->pool = text_pool_new();
     c->n_ns = o->n_namespaces ? o->n_namespaces : 1;
     for (size_t i = 0; i < o->n_namespaces; i++)
@@ -206,10 +267,59 @@ bool cluster_kind_listed(const struct cluster *c, int kind, char *why, size_t n)
     return true;
 }
 
+static bool is_owner(int kind)
+{
+    return kind > CLUSTER_TARGETS && kind < CLUSTER_OTHER;
+}
+
+/* Whether the objects of a kind that may own targets are known; not: why. */
+static bool owners_known(const struct cluster *c, int kind, char *why, size_t n)
+{
+    const struct slot *s = &c->slot[kind];
+    const char *plural = s->resource.plural, *group = s->resource.group;
+    if (!s->served && s->hidden)
+        (void)snprintf(why, n, "whether %s.%s are served is refused (403)", plural, group);
+    else if (!s->served && !s->asked)
+        (void)snprintf(why, n, "not yet known whether %s are served", plural);
+    for (size_t i = 0; s->served && i < c->n_ns && !*why; i++) {
+        struct err e;
+        int64_t age_us = informer_age_us(s->informer[i]);
+        informer_failure(s->informer[i], &e, NULL);
+        if (!informer_synced(s->informer[i]))
+            (void)snprintf(why, n, "%s.%s are not listed yet%s%.200s", plural, group, e.code ? ": " : "",
+                           e.code ? e.msg : "");
+        else if (age_us > OWNERS_OLD_US)
+            (void)snprintf(why, n, "%s.%s were not heard of for %.0f s: %.200s", plural, group, (double)age_us * 1e-6,
+                           e.code ? e.msg : "silence");
+    }
+    return !*why;
+}
+
+bool cluster_owners_known(const struct cluster *c, char *why, size_t n)
+{
+    *why = '\0';
+    for (int k = 0; k < CLUSTER_OTHER; k++)
+        if (is_owner(k) && !owners_known(c, k, why, n))
+            return false;
+    return true;
+}
+
+/* Whether a start is to wait for this kind.  Other owners that may not be seen are not waited for, and neither are they
+ * later: then nothing is acted on (cluster_owners_known), which is no reason not to decide. */
+static bool waits_for(const struct cluster *c, int kind)
+{
+    struct err e;
+    struct kube_status status;
+    const struct slot *s = &c->slot[kind];
+    return !is_owner(kind) || !(c->begun || (slot_lost(c, s, &e, &status) && kube_is_forbidden(&status)));
+}
+
 bool cluster_synced(const struct cluster *c, char *why, size_t n)
 {
     for (int k = 0; k < CLUSTER_OTHER; k++) {
         const struct slot *s = &c->slot[k];
+        if (!waits_for(c, k))
+            continue;
         if (!cluster_kind_listed(c, k, why, n))
             return false;
         /* Acting before it is known who else sizes targets would be acting on others' targets. */
@@ -272,22 +382,17 @@ int64_t cluster_age_us(const struct cluster *c)
     return oldest;
 }
 
-int cluster_workload_kind(struct cluster *c, const char *api_version, const char *kind)
+static int begin_kind(struct cluster *c, const char *api_version, const char *kind)
 {
-    char group[64], version[32];
     struct err e;
-    if (!kube_split_api_version(api_version, group, version))
-        return -1;
-    for (int k = 0; k < c->n_slots; k++)
-        if (strcmp(c->slot[k].resource.kind, kind) == 0 && strcmp(c->slot[k].resource.group, group) == 0)
-            return k;
-    if (c->n_slots == CLUSTER_KINDS_MAX)
-        return -1;
     struct slot *s = &c->slot[c->n_slots];
-    if (kube_discover(c->kube, api_version, kind, &s->resource, &e))
-        return -1; /* remembered by the client for a while: asking again is cheap */
-    if (!s->resource.has_scale)
+    struct kube_resource r;
+    /* Remembered by the client for a while: asking again is cheap. */
+    enum err_code rc = c->asks_aside ? kube_discover_soon(c->kube, api_version, kind, &r, &e)
+                                     : kube_discover(c->kube, api_version, kind, &r, &e);
+    if (rc || !r.has_scale)
         return -1; /* anybody who may create a CapacityTarget names kinds: not all of them are ours to list */
+    s->resource = r;
     s->owner = c;
     c->n_slots++;
     if (slot_start(c, c->n_slots - 1, &e)) {
@@ -295,6 +400,25 @@ int cluster_workload_kind(struct cluster *c, const char *api_version, const char
         return -1;
     }
     return c->n_slots - 1;
+}
+
+int cluster_workload_kind(struct cluster *c, const char *api_version, const char *kind)
+{
+    char group[64], version[32];
+    if (!kube_split_api_version(api_version, group, version))
+        return -1;
+    for (int k = 0; k < c->n_slots; k++)
+        if (strcmp(c->slot[k].resource.kind, kind) == 0 && strcmp(c->slot[k].resource.group, group) == 0)
+            return k == CLUSTER_DEPLOYMENTS || k == CLUSTER_STATEFULSETS || k >= CLUSTER_OTHER ? k : -1;
+    return c->n_slots < CLUSTER_KINDS_MAX ? begin_kind(c, api_version, kind) : -1;
+}
+
+bool cluster_scale_path(struct cluster *c, const struct target_id *id, struct buf *out)
+{
+    int kind = cluster_workload_kind(c, id->api_version, id->kind);
+    if (kind >= 0)
+        kube_path(out, &c->slot[kind].resource, id->namespace_, id->name, "scale");
+    return kind >= 0;
 }
 
 struct kube *cluster_kube(struct cluster *c)

@@ -39,6 +39,9 @@ struct cluster_opts {
     size_t n_namespaces;
     struct log *log;
     int64_t retry_us;   /* first wait after a failed list or watch, eightfold at most; 0: the usual ones */
+    /* Further kinds are looked up beside the loop, and not served until the answer is there.  False: the look-up is
+     * waited for (a visit, not a daemon). */
+    bool asks_aside;
 };
 
 struct cluster;
@@ -47,11 +50,15 @@ NODISCARD enum err_code cluster_new(struct kube *k, const struct cluster_opts *o
 void cluster_free(struct cluster *c);
 struct text_pool *cluster_pool(struct cluster *c);
 
-/* Looks for kinds that were not served; once a turn of the loop. */
+/* Looks for kinds that were not served, and for definitions that were deleted; once a turn of the loop. */
 void cluster_tick(struct cluster *c, int64_t mono_us);
 /* Everything that is served has been listed once.  Not yet: why (at most n bytes).  Further kinds that targets name do
- * not count: one that cannot be listed concerns its targets alone. */
+ * not count: one that cannot be listed concerns its targets alone.  Neither do ScaledObjects and VerticalPodAutoscalers
+ * that may not be read, or that come later: the next function tells of them. */
 bool cluster_synced(const struct cluster *c, char *why, size_t n);
+/* Who else sizes targets is known: ScaledObjects and VerticalPodAutoscalers are either not served (404: there are none) or
+ * read.  False, with the reason, when they may not be read (403), are not listed yet or were not heard of for five minutes. */
+bool cluster_owners_known(const struct cluster *c, char *why, size_t n);
 bool cluster_kind_listed(const struct cluster *c, int kind, char *why, size_t n); /* of one kind */
 /* Counts changes of anything but pods: the roster compares it. */
 uint64_t cluster_changes(const struct cluster *c);
@@ -89,6 +96,8 @@ struct cluster_scale {
 /* Keeps *s up to date with the workload; call once per turn for each target.  Starts a read when its object is new or changed,
  * or the last one failed more than 10 s ago.  id.api_version, kind, namespace_ and name say which. */
 void cluster_scale_follow(struct cluster *c, const struct target_id *id, struct cluster_scale *s, int64_t mono_us);
+/* Adds the path of its /scale; false while its kind is not known or has no size. */
+bool cluster_scale_path(struct cluster *c, const struct target_id *id, struct buf *out);
 void cluster_scale_dirty(struct cluster_scale *s); /* read again soon: it was written */
 void cluster_scale_fini(struct cluster *c, struct cluster_scale *s);
 

@@ -191,9 +191,11 @@ static void need_executor(struct daemon *d, struct live *l)
     struct buf path = buf_init(2048);
     struct err e;
     const struct target_id *id = &l->target.id;
-    if (l->executor || l->source != LIVE_SPEC || cluster_workload_kind(d->cluster, id->api_version, id->kind) < 0)
+    if (l->executor || l->source != LIVE_SPEC || !cluster_scale_path(d->cluster, id, &path)) {
+        buf_fini(&path);
         return;
-    enum err_code rc = executor_scale_path(d->kube, id->api_version, id->kind, id->namespace_, id->name, &path, &e);
+    }
+    enum err_code rc = buf_check(&path, &e);
     if (!rc)
         rc = executor_new(&d->act, id->namespace_, l->name, path.p, l, act_done_cb, &l->executor, &e);
     if (rc)

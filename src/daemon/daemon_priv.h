@@ -88,6 +88,11 @@ struct daemon {
     struct recorder *recorder;
     bool stored;                  /* the newest round is in the store */
     struct err store_error;
+    struct store_loss {
+        int64_t told_us; /* mono; of the log's last word on it */
+        int health;      /* as told */
+        uint64_t rounds; /* lost since the last that was kept */
+    } loss;
     struct morning *morning;
     int64_t actuals_us;           /* decision time forecasts were last scored */
 
@@ -106,6 +111,7 @@ struct daemon {
     struct act_env act;
     int64_t ready_peak;           /* most units ready lately, for abnormal states */
     bool abnormal;
+    char owners_unknown[512];     /* why it is not known who else sizes targets; "": it is */
     uint64_t inputs_down;         /* bit per query, as told in the log */
     bool stopping;
     struct kube_stats api_shown;

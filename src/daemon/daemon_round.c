@@ -58,6 +58,16 @@ static void look_for_abnormal(struct daemon *d)
     d->abnormal = abnormal;
 }
 
+static void look_for_owners(struct daemon *d)
+{
+    char why[sizeof d->owners_unknown];
+    bool known = cluster_owners_known(d->cluster, why, sizeof why);
+    if (known != !*d->owners_unknown)
+        log_write(d->log, known ? LOG_INFO : LOG_ERROR, "round",
+                  known ? "other owners are known" : "other owners cannot be seen: nothing is scaled", "why=\"%s\"", why);
+    memcpy(d->owners_unknown, why, sizeof why);
+}
+
 static void fill_sample(const struct daemon *d, const struct live *l, const struct target_counts *n,
                         struct target_sample *out)
 {
@@ -91,6 +101,8 @@ static enum live_hold hold_of(const struct daemon *d, const struct live *l)
         return LIVE_HOLD_UNMANAGED;
     if (l->owner.kind != OWNER_NONE)
         return LIVE_HOLD_OWNED;
+    if (*d->owners_unknown)
+        return LIVE_HOLD_OWNERS;
     if (!l->executor)
         return LIVE_HOLD_NO_WORKLOAD; /* its kind cannot be looked up, or has no size */
     return executor_pending(l->executor) ? LIVE_HOLD_PENDING : LIVE_HOLD_NONE;
@@ -125,6 +137,7 @@ void daemon_fill_inputs(struct daemon *d)
     refresh_index(d);
     cluster_count(d->cluster, x->index, x->count, x->n, d->now_us);
     look_for_abnormal(d);
+    look_for_owners(d);
     for (size_t i = 0; i < x->n; i++) {
         struct live *l = roster_at(d->roster, i);
         struct round_input *in = &x->in[i];

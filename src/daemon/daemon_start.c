@@ -164,6 +164,7 @@ static enum err_code start_cluster(struct daemon *d, struct err *e)
         .n_namespaces = c->kube.namespaces.n,
         .log = d->log,
         .retry_us = retry_us_of(d),
+        .asks_aside = true,
     };
     return cluster_new(d->kube, &o, &d->cluster, e);
 }

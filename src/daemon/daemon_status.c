@@ -48,12 +48,16 @@ static void fill_conditions(struct daemon *d, struct live *l)
     char text[STATUS_TEXT];
     const char *hold = l->hold == LIVE_HOLD_NONE ? "" : live_hold_name(l->hold);
     const char *why = l->faults.n ? l->faults.text : l->policy_error.code ? l->policy_error.msg
-                      : l->hold == LIVE_HOLD_NO_WORKLOAD ? l->scale.error.msg : hold;
+                      : l->hold == LIVE_HOLD_NO_WORKLOAD ? l->scale.error.msg
+                      : l->hold == LIVE_HOLD_OWNERS ? d->owners_unknown : hold;
     (void)snprintf(text, sizeof text, "%d of %d units are ready", l->status.ready, l->status.current);
     set(d, l, CONDITION_READY, l->status.ready >= l->status.current, "UnitsReady", "UnitsNotReady", text);
     set(d, l, CONDITION_ACTIVE, l->hold == LIVE_HOLD_NONE, "Deciding", *hold ? hold : "Held", why);
     (void)snprintf(text, sizeof text, "%.240s%s%.240s", l->owner.owner, *l->owner.owner ? ": " : "", l->owner.advice);
-    set(d, l, CONDITION_OWNED, l->owner.kind != OWNER_NONE, "OwnedByOther", "NoOtherOwner", text);
+    if (l->owner.kind == OWNER_NONE && *d->owners_unknown)
+        (void)condition_set(&l->status, CONDITION_OWNED, CONDITION_UNKNOWN, "OwnersUnknown", d->owners_unknown, d->now_us);
+    else
+        set(d, l, CONDITION_OWNED, l->owner.kind != OWNER_NONE, "OwnedByOther", "NoOtherOwner", text);
     bool fresh = v->sample_us > 0 && d->now_us - v->sample_us <= d->config.c->guard.stale_us;
     set(d, l, CONDITION_INPUTS_FRESH, fresh, "Fresh", v->sample_us ? "Stale" : "Missing",
         fresh ? "" : "no complete measurement is recent enough: the size is held");

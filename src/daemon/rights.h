@@ -16,7 +16,7 @@
 enum right_need {
     RIGHT_REQUIRED, /* the stage cannot work without */
     RIGHT_OPTIONAL, /* of kinds that not every cluster serves: KEDA, VPA, metrics.k8s.io, Cluster
-                       API ... */
+                       API ...  Where they are served, KEDA's and VPA's are needed to act. */
 };
 
 struct right {

@@ -34,6 +34,7 @@ enum live_source { LIVE_SPEC, LIVE_LABEL, LIVE_CONFIG };
     X(OBSERVED, "Observed")       /* the stage, or its source, only watches */                     \
     X(UNMANAGED, "Unmanaged")     /* label sluice.dev/managed=true is absent */                    \
     X(OWNED, "OwnedByOther")                                                                       \
+    X(OWNERS, "OwnersUnknown")    /* who else sizes it cannot be seen */                           \
     X(PENDING, "IntentPending")   /* an earlier action must be reconciled first */
 enum live_hold {
 #define X(id, name) LIVE_HOLD_##id,

@@ -69,19 +69,6 @@ void executor_free(struct executor *x)
     destroy(x);
 }
 
-enum err_code executor_scale_path(struct kube *k, const char *api_version, const char *kind,
-                                  const char *ns, const char *name, struct buf *out, struct err *e)
-{
-    struct kube_resource r;
-    enum err_code rc = kube_discover(k, api_version, kind, &r, e);
-    if (rc)
-        return rc;
-    if (!r.has_scale)
-        return err_set(e, ERR_INVAL, "%.63s of %.63s has no scale subresource", kind, api_version);
-    kube_path(out, &r, ns, name, "scale");
-    return buf_check(out, e);
-}
-
 /* ---- requests -------------------------------------------------------------------------------- */
 
 static void on_reply(void *ctx, enum err_code rc, struct kube_reply *reply, const struct err *e)

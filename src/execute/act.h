@@ -99,12 +99,6 @@ NODISCARD enum err_code executor_new(const struct act_env *env, const char *ns, 
                                      const char *scale_path, void *target, act_done *done,
                                      struct executor **out, struct err *e);
 void executor_free(struct executor *x); /* cancels what runs, no callback; NULL is fine */
-/* From a reference through discovery. Errors: ERR_MISSING (kind not served), ERR_INVAL (it has no
- * /scale), as kube_discover. */
-NODISCARD enum err_code executor_scale_path(struct kube *k, const char *api_version,
-                                            const char *kind, const char *ns, const char *name,
-                                            struct buf *out, struct err *e);
-
 /* What the informer or a read shows of the CapacityTarget. Call before the first job and whenever
  * it changed; versions that our own writes have replaced are recognised and ignored. A pending
  * intent in it must be reconciled first. */

@@ -174,6 +174,10 @@ int64_t kube_next_us(const struct kube *k); /* until something is due; INT64_MAX
  * not serve it (asked again after absent_us: a CRD may appear late); other errors as kube_do. */
 NODISCARD enum err_code kube_discover(struct kube *k, const char *api_version, const char *kind,
                                       struct kube_resource *out, struct err *e);
+/* The same from what is known by now, without waiting: what is not known, or too old, is asked for, once
+ * at a time, and answered here when called again later.  Until then ERR_MISSING. */
+NODISCARD enum err_code kube_discover_soon(struct kube *k, const char *api_version, const char *kind,
+                                           struct kube_resource *out, struct err *e);
 /* From the cache only; NULL when not (yet) known. */
 const struct kube_resource *kube_discovered(const struct kube *k, const char *api_version,
                                             const char *kind);

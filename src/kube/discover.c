@@ -17,6 +17,9 @@ struct group {
     char group[64], version[32];
     int64_t asked_us; /* monotonic, of the last answer */
     bool served;
+    bool asking;       /* kube_discover_soon waits for an answer */
+    int64_t failed_us; /* monotonic, of its last question without one; INT64_MIN: none */
+    struct err failure;
     size_t n;
     struct kube_resource *resources;
 };
@@ -59,7 +62,7 @@ static enum err_code group_for(struct kube *k, const char *group, const char *ve
     if (d->n == GROUPS_MAX)
         return err_set(e, ERR_LIMIT, "more than %d API groups asked for", GROUPS_MAX);
     *out = mem_zero(1, sizeof **out);
-    (*out)->asked_us = INT64_MIN;
+    (*out)->asked_us = (*out)->failed_us = INT64_MIN;
     (*out)->next = d->first;
     d->first = *out;
     d->n++;
@@ -141,28 +144,58 @@ static enum err_code take_list(const struct kube_reply *reply, struct group *g, 
     return rc;
 }
 
-/* ERR_OK also when the server says that it does not serve this. */
-static enum err_code ask(struct kube *k, struct group *g, struct err *e)
+/* What the server said of a group; ERR_OK also for its saying that it does not serve this. */
+static enum err_code take_answer(struct group *g, enum err_code rc, const struct kube_reply *reply, struct err *e)
 {
-    struct buf path = buf_init(1024);
-    struct kube_reply reply;
-    group_path(&path, g);
-    struct kube_call call = {.verb = KUBE_GET, .path = path.p, .body_cap = LIST_BYTES_MAX};
-    enum err_code rc = kube_do(k, &call, &reply, e);
     if (!rc) {
-        rc = take_list(&reply, g, e);
+        rc = take_list(reply, g, e);
         if (rc)
-            err_wrap(e, "GET %.150s", path.p);
-    } else if (kube_is_not_found(&reply.status)) {
+            err_wrap(e, "%.63s/%.31s", g->group, g->version);
+    } else if (kube_is_not_found(&reply->status)) {
         g->served = false;
         g->n = 0;
         rc = ERR_OK;
     }
     if (!rc)
         g->asked_us = clock_mono_us();
+    return rc;
+}
+
+static enum err_code ask(struct kube *k, struct group *g, struct err *e)
+{
+    struct buf path = buf_init(1024);
+    struct kube_reply reply;
+    group_path(&path, g);
+    struct kube_call call = {.verb = KUBE_GET, .path = path.p, .body_cap = LIST_BYTES_MAX};
+    enum err_code rc = take_answer(g, kube_do(k, &call, &reply, e), &reply, e);
     kube_reply_fini(&reply);
     buf_fini(&path);
     return rc;
+}
+
+static void answered(void *ctx, enum err_code rc, struct kube_reply *reply, const struct err *why)
+{
+    struct group *g = ctx;
+    struct err e = {0};
+    if (rc)
+        e = *why;
+    g->asking = false;
+    if (!take_answer(g, rc, reply, &e))
+        return;
+    g->failure = e;
+    g->failed_us = clock_mono_us();
+}
+
+static void ask_soon(struct kube *k, struct group *g)
+{
+    struct buf path = buf_init(1024);
+    group_path(&path, g);
+    struct kube_call call = {
+        .verb = KUBE_GET, .path = path.p, .body_cap = LIST_BYTES_MAX, .done = answered, .ctx = g};
+    g->asking = !kube_start(k, &call, NULL, &g->failure);
+    if (!g->asking)
+        g->failed_us = clock_mono_us();
+    buf_fini(&path);
 }
 
 /* ---- answers ----------------------------------------------------------------------------- */
@@ -186,29 +219,70 @@ const struct kube_resource *kube_discovered(const struct kube *k, const char *ap
     return g ? find_kind(g, kind) : NULL;
 }
 
+static bool older(int64_t then_us, int64_t span_us)
+{
+    return then_us == INT64_MIN || clock_mono_us() - then_us >= span_us;
+}
+
+static enum err_code lookup(struct kube *k, const char *api_version, const char *kind, struct group **g,
+                            const struct kube_resource **r, struct err *e)
+{
+    char group[64], version[32];
+    if (!kube_split_api_version(api_version, group, version))
+        return err_set(e, ERR_INVAL, "apiVersion \"%.100s\" is not GROUP/VERSION", api_version);
+    enum err_code rc = group_for(k, group, version, g, e);
+    *r = rc ? NULL : find_kind(*g, kind);
+    return rc;
+}
+
+static enum err_code missing(const struct kube *k, const struct group *g, const char *api_version,
+                             const char *kind, struct err *e)
+{
+    return err_set(e, ERR_MISSING, "kind %.64s: %.100s is %s %.200s", kind, api_version,
+                   g->served ? "served without it by" : "not served by", kube_url(k));
+}
+
 enum err_code kube_discover(struct kube *k, const char *api_version, const char *kind,
                             struct kube_resource *out, struct err *e)
 {
-    char group[64], version[32];
     struct group *g;
-    if (!kube_split_api_version(api_version, group, version))
-        return err_set(e, ERR_INVAL, "apiVersion \"%.100s\" is not GROUP/VERSION", api_version);
-    enum err_code rc = group_for(k, group, version, &g, e);
+    const struct kube_resource *r;
+    enum err_code rc = lookup(k, api_version, kind, &g, &r, e);
     if (rc)
         return rc;
-    const struct kube_resource *r = find_kind(g, kind);
-    int64_t keep_us = r ? k->o.discover_us : k->o.absent_us;
-    if (g->asked_us == INT64_MIN || clock_mono_us() - g->asked_us >= keep_us) {
+    if (older(g->asked_us, r ? k->o.discover_us : k->o.absent_us)) {
         rc = ask(k, g, e);
         r = find_kind(g, kind);
         if (rc && !r)
             return rc;
     }
     if (!r)
-        return err_set(e, ERR_MISSING, "kind %.64s: %.100s is %s %.200s", kind, api_version,
-                       g->served ? "served without it by" : "not served by", kube_url(k));
+        return missing(k, g, api_version, kind, e);
     *out = *r;
     return ERR_OK;
+}
+
+enum err_code kube_discover_soon(struct kube *k, const char *api_version, const char *kind,
+                                 struct kube_resource *out, struct err *e)
+{
+    struct group *g;
+    const struct kube_resource *r;
+    enum err_code rc = lookup(k, api_version, kind, &g, &r, e);
+    if (rc)
+        return rc;
+    if (!g->asking && older(g->asked_us, r ? k->o.discover_us : k->o.absent_us) &&
+        older(g->failed_us, k->o.absent_us))
+        ask_soon(k, g);
+    if (r) {
+        *out = *r;
+        return ERR_OK;
+    }
+    if (g->asked_us != INT64_MIN)
+        return missing(k, g, api_version, kind, e);
+    if (g->failed_us == INT64_MIN)
+        return err_set(e, ERR_MISSING, "kind %.64s: whether %.100s is served is being asked", kind, api_version);
+    *e = g->failure;
+    return e->code;
 }
 
 /* ---- self-review ------------------------------------------------------------------------- */

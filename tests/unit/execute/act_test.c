@@ -851,33 +851,3 @@ TEST(a_replica_that_lost_the_lease_forgets_what_it_knew)
     assert_int_equal(g.a.last.outcome, OUTCOME_EXECUTED);
     stop(&g);
 }
-
-/* ---- paths ----------------------------------------------------------------------------------- */
-
-TEST(the_path_of_a_size_comes_from_discovery)
-{
-    static const struct {
-        const char *api_version, *kind, *path;
-        enum err_code rc;
-    } cases[] = {
-        {"apps/v1", "Deployment", "/apis/apps/v1/namespaces/shop/deployments/api/scale", ERR_OK},
-        {"apps/v1", "StatefulSet", "/apis/apps/v1/namespaces/shop/statefulsets/api/scale", ERR_OK},
-        {"v1", "Pod", "has no scale subresource", ERR_INVAL},
-        {"cluster.x-k8s.io/v1beta1", "MachineDeployment", "", ERR_MISSING},
-    };
-    struct rig g;
-    start(&g);
-    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        struct buf path = buf_init(1024);
-        struct err e = {0};
-        enum err_code rc = executor_scale_path(g.a.kube, cases[i].api_version, cases[i].kind,
-                                               "shop", "api", &path, &e);
-        assert_int_equal(rc, cases[i].rc);
-        if (rc)
-            assert_non_null(strstr(e.msg, cases[i].path));
-        else
-            assert_string_equal(path.p, cases[i].path);
-        buf_fini(&path);
-    }
-    stop(&g);
-}

@@ -582,6 +582,33 @@ TEST(definition_that_appears_late_is_found_on_a_later_try)
     rig_stop(&r);
 }
 
+TEST(discovery_beside_the_loop_answers_once_the_server_has_and_asks_once_at_a_time)
+{
+    static const struct step steps[] = {{.status = 403}, {.status = 200, .body = APPS}};
+    struct kube_opts o = fast();
+    struct kube_resource res;
+    struct err e;
+    struct rig r;
+    o.absent_us = 30 * US_PER_MS;
+    rig_start(&r, steps, 2, &o);
+    for (int i = 0; i < 5; i++)
+        assert_err(kube_discover_soon(r.kube, "apps/v1", "Zone", &res, &e), ERR_MISSING, &e, "is being asked");
+    assert_int_equal(kube_running(r.kube), 1);
+    bool refused = false;
+    int64_t give_up_us = clock_mono_us() + 20 * US_PER_S;
+    while (kube_discover_soon(r.kube, "apps/v1", "Zone", &res, &e) && clock_mono_us() < give_up_us) {
+        refused = refused || strstr(e.msg, "403 Forbidden");
+        kube_poll(r.kube, 5 * US_PER_MS);
+    }
+    assert_string_equal(res.plural, "zones");
+    assert_true(refused);
+    assert_int_equal(raw_server_requests(r.raw), 2);
+    assert_err(kube_discover_soon(r.kube, "apps/v1", "Nope", &res, &e), ERR_MISSING, &e, "served without it");
+    assert_err(kube_discover_soon(r.kube, "a/b/c", "X", &res, &e), ERR_INVAL, &e, "GROUP/VERSION");
+    assert_err(kube_discover_soon(r.kube, "batch/v1", "Job", &res, &e), ERR_MISSING, &e, "is being asked");
+    rig_stop(&r); /* with a question under way */
+}
+
 TEST(what_was_discovered_stays_when_the_server_cannot_be_asked)
 {
     static const struct step steps[] = {{.status = 200, .body = APPS}, {.status = 403}};
