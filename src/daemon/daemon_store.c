@@ -8,7 +8,7 @@
 #include "daemon/daemon_priv.h"
 #include "train/reward.h"
 
-enum { ACTUALS_US = 300 * 1000000 };
+enum { ACTUALS_US = 300 * 1000000, TELL_AGAIN_US = 300 * 1000000 };
 
 static struct live *live_of(struct target *t)
 {
@@ -195,6 +195,20 @@ static void forget_ids(const struct round_input *in, size_t n)
     }
 }
 
+/* At the change, then every five minutes: a disk stays full for hours, and the log may be on it too. */
+static void tell_loss(struct daemon *d, const struct err *e)
+{
+    int64_t now_us = daemon_mono_us(d);
+    int health = (int)store_health(d->store);
+    bool news = d->loss.rounds++ == 0 || health != d->loss.health;
+    if (!news && now_us - d->loss.told_us < TELL_AGAIN_US)
+        return;
+    d->loss.told_us = now_us;
+    d->loss.health = health;
+    log_write(d->log, LOG_ERROR, "store", "round is not kept: nothing is acted on", "health=%s rounds=%llu error=\"%s\"",
+              store_health_name(store_health(d->store)), (unsigned long long)d->loss.rounds, e->msg);
+}
+
 void daemon_store_round(struct daemon *d, const struct round_input *in, size_t n)
 {
     struct err e = {0};
@@ -206,11 +220,11 @@ void daemon_store_round(struct daemon *d, const struct round_input *in, size_t n
     if (rc) {
         record_lost(d->recorder);
         forget_ids(in, n);
-        log_write(d->log, LOG_ERROR, "store", "round is not kept: nothing is acted on", "health=%s error=\"%s\"",
-                  store_health_name(store_health(d->store)), e.msg);
+        tell_loss(d, &e);
         return;
     }
-    if (!was)
-        log_write(d->log, LOG_INFO, "store", "rounds are kept again", NULL);
+    if (!was && d->loss.rounds)
+        log_write(d->log, LOG_INFO, "store", "rounds are kept again", "lost=%llu", (unsigned long long)d->loss.rounds);
+    d->loss = (struct store_loss){0};
     tend(d);
 }

@@ -1,7 +1,10 @@
 /* Bad input from both servers, as the whole daemon meets it: what cannot be believed holds the size and says why. */
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "base/clock.h"
@@ -307,4 +310,53 @@ TEST(all_units_that_lose_readiness_at_peak_have_failed_and_are_neither_shrunk_no
     assert_true(before <= 12); /* hpa asks for nothing on units that are not ready */
     assert_status_says(&s, "status.safety.state", "Normal");
     site_close(&s);
+}
+
+/* ---- the disk ----------------------------------------------------------------------------------- */
+
+/* No file of this process may grow. */
+static void disk_full(bool full)
+{
+    struct rlimit r;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &r), 0);
+    r.rlim_cur = full ? 0 : r.rlim_max;
+    (void)signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &r), 0);
+}
+
+static size_t times_logged(const char *log, const char *text)
+{
+    size_t n = 0;
+    for (const char *at = log; (at = strstr(at, text)); at++)
+        n++;
+    return n;
+}
+
+TEST(a_full_disk_is_told_at_once_then_every_five_minutes_and_its_end_too)
+{
+    struct live_world w;
+    char *text = NULL;
+    size_t n = 0;
+    FILE *out = open_memstream(&text, &n); /* the log does not lie on the full disk */
+    struct log *log = log_new(out, LOG_INFO);
+    live_world_start(&w, "single", "policy: rules\n", NULL);
+    w.log = log;
+    live_world_target(&w, "chat", 4, 20, "");
+    live_world_up(&w, 0);
+    rounds(&w, 200, WARM_ROUNDS);
+    disk_full(true);
+    rounds(&w, 200, 10);
+    (void)fflush(out);
+    assert_int_equal(times_logged(text, "round is not kept"), 1);
+    rounds(&w, 200, 50); /* a quarter of an hour in all */
+    disk_full(false);
+    rounds(&w, 200, 2);
+    (void)fflush(out);
+    assert_in_range(times_logged(text, "round is not kept"), 3, 4);
+    assert_int_equal(times_logged(text, "rounds are kept again\" lost="), 1);
+    assert_in_range(times_logged(text, "error "), 3, 4); /* and nothing else complains every round */
+    live_world_stop(&w);
+    log_free(log);
+    (void)fclose(out);
+    free(text);
 }
