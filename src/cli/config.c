@@ -1,3 +1,4 @@
+#include <stdio.h>
 #include <string.h>
 
 #include "cli/commands.h"
@@ -38,6 +39,28 @@ static enum err_code put_daemon(const struct cli_ctx *c, bool markdown, struct b
     return rc;
 }
 
+/* "my.yaml:3: serve: unknown key": a key that the daemon's settings have. */
+static bool is_daemon_key(const char *message)
+{
+    const char *end = strstr(message, ": unknown key"), *at = end;
+    char key[64];
+    while (at && at > message && at[-1] != ' ')
+        at--;
+    if (!end || (size_t)(end - at) >= sizeof key)
+        return false;
+    (void)snprintf(key, sizeof key, "%.*s", (int)(end - at), at);
+    return opt_find(&run_config_table, key) != NULL;
+}
+
+/* A file that is no scenario, and would do as the daemon's settings or means to. */
+static bool is_of_daemon(const char *path, const struct err *e)
+{
+    struct run_config config;
+    bool fits = run_config_load(&config, path, NULL, 0, NULL, NULL) == ERR_OK;
+    run_config_fini(&config);
+    return fits || (e && is_daemon_key(e->msg));
+}
+
 /* Every value in force and where it was set. */
 static enum err_code put_effective(const struct cli_ctx *c, struct buf *text, struct err *e)
 {
@@ -48,6 +71,9 @@ static enum err_code put_effective(const struct cli_ctx *c, struct buf *text, st
         opt_write_effective(&scenario_table, &sc, src, text);
     scenario_fini(&sc);
     opt_sources_free(src);
+    if (rc && is_of_daemon(c->args[0], e))
+        return err_set(e, ERR_USAGE, "%.200s holds settings of the daemon, not a scenario: sluice config run -c %.200s",
+                       c->args[0], c->args[0]);
     return rc;
 }
 

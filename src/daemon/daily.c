@@ -331,7 +331,10 @@ static enum err_code fill(struct daily *d, struct store *s, struct one *x, const
     if (!rc && !bad)
         rc = compare(&past, w, d->o->n_seeds, x, &why);
     if (rc) { /* one target without enough past does not spoil the report of the others */
-        (void)snprintf(x->note, sizeof x->note, "No comparison: %.600s", why.msg);
+        size_t n = strlen(x->name);
+        bool named = strncmp(why.msg, x->name, n) == 0 && strncmp(why.msg + n, ": ", 2) == 0;
+        (void)snprintf(x->note, sizeof x->note, "No comparison yet: %.500s.  `sluice decisions list --target %.80s` shows "
+                       "what was decided so far.", why.msg + (named ? n + 2 : 0), x->name);
         x->t.note = x->note;
     }
     world_free(w);

@@ -401,7 +401,7 @@ enum err_code recorded_load_all(struct store *const *s, size_t n, const struct s
         rc = load_sizes(&x, r, &unknown, &above, e);
     }
     if (!rc && r->n * r->scenario.step_us < US_PER_H)
-        rc = err_set(e, ERR_RANGE, "%s/%s: %.0f min of samples; an hour is the least", x.namespace_,
+        rc = err_set(e, ERR_RANGE, "%s/%s: %.0f min of load are on record, an hour is the least", x.namespace_,
                      x.name, (double)(r->n * r->scenario.step_us) / (double)US_PER_MIN);
     if (rc) {
         recorded_fini(r);

@@ -76,7 +76,11 @@ static struct sums sum_up(const struct daily_report *r)
 void daily_summary(const struct daily_report *r, struct buf *out)
 {
     struct sums s = sum_up(r);
-    buf_fmt(out, "%zu target%s, %zu compared", r->n_targets, r->n_targets == 1 ? "" : "s", s.compared);
+    buf_fmt(out, "%zu target%s, ", r->n_targets, r->n_targets == 1 ? "" : "s");
+    if (s.compared)
+        buf_fmt(out, "%zu compared", s.compared);
+    else
+        buf_str(out, "too little on record to compare");
     if (s.compared && s.recorded_usd > 0) {
         buf_fmt(out, ": the sizes as they were cost %.2f USD, sluice's would have cost %.2f USD (", s.recorded_usd,
                 s.sluice_usd);
@@ -319,9 +323,11 @@ static void target_page(struct page *p, const struct daily_report *r, const stru
 {
     struct buf line = buf_init(1 << 16);
     page_section(p, "target", t->name);
-    buf_fmt(&line, "%.1f h, %.0f %% of them measured; target p99 %.0f ms in all but %.2g %% of steps.", t->hours,
-            100 * t->measured_frac, t->slo_p99_ms, 100 * t->slo_violation_max);
-    page_line(p, "p", &line);
+    if (t->hours > 0) {
+        buf_fmt(&line, "%.1f h, %.0f %% of them measured; target p99 %.0f ms in all but %.2g %% of steps.", t->hours,
+                100 * t->measured_frac, t->slo_p99_ms, 100 * t->slo_violation_max);
+        page_line(p, "p", &line);
+    }
     if (t->note) {
         buf_clear(&line);
         buf_str(&line, t->note);

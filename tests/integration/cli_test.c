@@ -534,6 +534,18 @@ TEST(wrong_usage_ends_with_2_and_says_what_is_meant)
     try_all(list, ARRAY_LEN(list));
 }
 
+TEST(config_given_the_settings_of_the_daemon_names_the_command_for_them)
+{
+    put_file("run.yaml", "cluster: a\npolicy: mpc\nserve: {port: 8091}\n");
+    try_all(&(struct mistake){2, "sluice config run.yaml", "settings of the daemon, not a scenario: sluice config run -c run.yaml"}, 1);
+    assert_int_equal(run("sluice config run -c run.yaml"), 0);
+    assert_non_null(strstr(last.out.p, "8091"));
+    put_file("faulty.yaml", "policy: nonsense\n");
+    try_all(&(struct mistake){2, "sluice config faulty.yaml", "sluice config run -c faulty.yaml"}, 1);
+    put_file("neither.yaml", "nonsense: 1\n");
+    try_all(&(struct mistake){1, "sluice config neither.yaml", "neither.yaml:1: nonsense: unknown key"}, 1);
+}
+
 TEST(mistakes_in_a_scenario_are_told_with_file_line_and_key)
 {
     static const struct {

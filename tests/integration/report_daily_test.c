@@ -97,6 +97,37 @@ TEST(a_day_report_says_what_the_sizes_missed_and_what_sluice_would_have_done)
     live_world_stop(&w);
 }
 
+TEST(a_report_of_less_than_an_hour_says_how_much_there_is_and_compares_nothing)
+{
+    static const char *const want[] = {"1 target, too little on record to compare; ",
+                                       "No comparison yet: 10 min of load are on record, an hour is the least.",
+                                       "`sluice decisions list --target shop/chat`"};
+    struct live_world w;
+    struct daily_opts o = {.n_seeds = 1};
+    live_world_start(&w, "observe", "policy: mpc\nrules: hpa\n", NULL);
+    live_world_target(&w, "chat", 2, 20, "");
+    live_world_up(&w, 0);
+    for (int i = 0; i < 40; i++) {
+        live_world_demand(&w, "chat", 100);
+        live_world_round(&w);
+    }
+    struct daily *d = report(&w, &o);
+    for (int page = 0; page < 2; page++) {
+        struct buf text = buf_init(1 << 20);
+        if (page)
+            daily_html(daily_report_of(d), &text);
+        else
+            daily_format(daily_report_of(d), CLI_TABLE, false, &text);
+        for (size_t i = 0; i < ARRAY_LEN(want); i++)
+            if (!strstr(text.p, want[i]))
+                fail_msg("lacks \"%s\":\n%s", want[i], text.p);
+        assert_null(strstr(text.p, "0.0 h"));
+        buf_fini(&text);
+    }
+    daily_free(d);
+    live_world_stop(&w);
+}
+
 TEST(a_report_of_a_time_without_decisions_says_so)
 {
     struct live_world w;
