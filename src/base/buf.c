@@ -39,7 +39,7 @@ void *buf_room(struct buf *b, size_t n)
         size_t size = b->size < 64 ? 64 : b->size;
         while (size < need + 1)
             size = size > SIZE_MAX / 2 ? need + 1 : size * 2;
-        char *p = try_grow(b->size ? b->p : NULL, size, 1);
+        char *old = b->size ? b->p : NULL, *p = size <= BUF_SMALL ? mem_grow(old, size, 1) : try_grow(old, size, 1);
         if (!p) {
             b->failed = b->no_memory = true;
             return NULL;

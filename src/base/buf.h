@@ -2,7 +2,9 @@
  *
  * The bytes are always followed by a NUL that is not counted, so `b.p` is a C string when the content
  * is text.  Growth doubles; going past the cap (or out of memory) sets `failed` and every later append
- * is a no-op, so a writer may append freely and check once with buf_check().  One owner, one thread. */
+ * is a no-op, so a writer may append freely and check once with buf_check().  The first BUF_SMALL bytes are ours
+ * rather than sized by outside data, and are had or the program ends (mem.h): a path or a message below that needs no
+ * check for memory.  One owner, one thread. */
 #ifndef BASE_BUF_H
 #define BASE_BUF_H
 
@@ -10,6 +12,8 @@
 #include <stddef.h>
 
 #include "base/err.h"
+
+enum { BUF_SMALL = 4096 };
 
 struct buf {
     char *p;       /* "" before the first append; NUL-terminated */

@@ -257,11 +257,14 @@ void opt_sources_free(struct opt_sources *s)
     mem_free(s);
 }
 
-void opt_note(struct opt_sources *src, const char *path, const char *where)
+enum err_code opt_note(struct opt_sources *src, const char *path, const char *where, struct err *e)
 {
     uint32_t id;
-    if (!src || intern_id(src->paths, path, strlen(path), &id, NULL) != ERR_OK)
-        return; /* full only after 200000 different keys; the value itself is loaded */
+    enum err_code rc = src ? intern_id(src->paths, path, strlen(path), &id, e) : ERR_OK;
+    if (!src || rc == ERR_LIMIT)
+        return ERR_OK; /* full only after 200000 different keys; the value itself is loaded */
+    if (rc)
+        return rc;
     if (id == src->n) {
         if ((src->n & (src->n - 1)) == 0)
             src->where = mem_grow(src->where, src->n ? 2 * src->n : 1, sizeof *src->where);
@@ -269,6 +272,7 @@ void opt_note(struct opt_sources *src, const char *path, const char *where)
     }
     mem_free(src->where[id]);
     src->where[id] = mem_strdup(where);
+    return ERR_OK;
 }
 
 const char *opt_source(const struct opt_sources *s, const char *path)

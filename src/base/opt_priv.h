@@ -40,7 +40,8 @@ NODISCARD enum err_code opt_store_list(const struct opt_row *row, void *dst, con
 /* Room for n structs of the sub-table, each with its defaults. */
 NODISCARD enum err_code opt_make_subs(const struct opt_row *row, void *dst, size_t n, struct err *e);
 bool opt_is_unset(const struct opt_row *row, const void *dst); /* a required row never given */
-void opt_note(struct opt_sources *src, const char *path, const char *where);
+/* src may be NULL. */
+NODISCARD enum err_code opt_note(struct opt_sources *src, const char *path, const char *where, struct err *e);
 const char *opt_type_text(enum opt_type type);
 /* "60s; 0s .. 1h" or "hpa; one of hpa, mpc": default and limits in words. */
 void opt_describe(const struct opt_row *row, struct buf *out);

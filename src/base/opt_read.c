@@ -28,11 +28,11 @@ static size_t push_index(struct place *at, size_t i)
     return mark;
 }
 
-static void note(const struct place *at, int line)
+static enum err_code note(const struct place *at, int line, struct err *e)
 {
     char where[512];
     (void)snprintf(where, sizeof where, "%s:%d", at->file, line);
-    opt_note(at->src, at->path, where);
+    return opt_note(at->src, at->path, where, e);
 }
 
 static enum err_code located(const struct place *at, int line, enum err_code code, struct err *e)
@@ -107,8 +107,9 @@ static enum err_code read_subs(struct place *at, const struct opt_row *row, void
     size_t i = 0;
     for (const struct yaml_node *v = list->first; v && !rc; v = v->next, i++) {
         size_t mark = push_index(at, i);
-        note(at, v->line);
-        rc = read_map(at, row->sub, (char *)subs->items + i * row->sub->size, v, e);
+        rc = note(at, v->line, e);
+        if (!rc)
+            rc = read_map(at, row->sub, (char *)subs->items + i * row->sub->size, v, e);
         if (!rc)
             at->path[mark] = '\0';
     }
@@ -118,7 +119,9 @@ static enum err_code read_subs(struct place *at, const struct opt_row *row, void
 static enum err_code read_row(struct place *at, const struct opt_row *row, void *dst,
                               const struct yaml_node *v, struct err *e)
 {
-    note(at, v->key_line);
+    enum err_code rc = note(at, v->key_line, e);
+    if (rc)
+        return rc;
     if (row->type == OPT_TYPE_SUB)
         return read_map(at, row->sub, opt_field(row, dst), v, e);
     if (row->type == OPT_TYPE_SUBS)
@@ -283,7 +286,7 @@ enum err_code opt_set(const struct opt_table *t, void *dst, const char *assignme
     if (rc)
         (void)err_wrap(e, "--set %s", path);
     else
-        opt_note(src, path, "--set");
+        rc = opt_note(src, path, "--set", e);
     return rc;
 }
 

@@ -377,6 +377,8 @@ static void encode_head(const struct history *h, const struct import_report *rep
     if (report)
         buf_add(out, report->notes, n_notes);
     buf_pad(out, 0, head.data_offset - out->n);
+    if (out->failed)
+        return;
     head.header_hash = hash_of(out->p + HASHED_FROM, out->n - HASHED_FROM);
     memcpy(out->p, &head, sizeof head);
 }

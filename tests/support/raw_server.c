@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -156,6 +157,8 @@ static void *accept_all(void *arg)
         int fd = accept(s->fd, NULL, NULL);
         if (fd < 0)
             continue;
+        /* What is sent in pieces must not wait 40 ms for the peer's acknowledgement of the piece before. */
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
         struct raw_conn *c = mem_zero(1, sizeof *c);
         *c = (struct raw_conn){.server = s, .fd = fd, .no = n + 1};
         s->conns[n] = c;

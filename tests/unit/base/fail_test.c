@@ -217,7 +217,7 @@ static enum err_code fill_buf(void *ctx, struct err *e)
 {
     struct buf b = buf_init(1 << 20);
     (void)ctx;
-    for (int i = 0; i < 100; i++)
+    for (int i = 0; i < 5000; i++)
         buf_fmt(&b, "%d ", i);
     enum err_code rc = buf_check(&b, e);
     if (rc) {
@@ -245,6 +245,19 @@ TEST(whichever_allocation_fails_it_is_told_as_such_and_nothing_stays)
         if (n < rows[i].at_least)
             fail_msg("%s: %ld allocations", rows[i].name, n);
     }
+}
+
+TEST(a_small_buffer_needs_no_check_for_memory)
+{
+    struct buf b = buf_init(1 << 20);
+    fail_at(FAIL_ALLOC, 1, 0);
+    buf_pad(&b, 'x', BUF_SMALL - 1);
+    assert_false(b.failed);
+    buf_char(&b, 'y');
+    assert_true(fail_off());
+    assert_true(b.failed && b.no_memory);
+    assert_int_equal(b.n, BUF_SMALL - 1);
+    buf_fini(&b);
 }
 
 /* Under sanitizers these calls cannot be told from ours. */

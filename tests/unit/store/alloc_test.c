@@ -5,6 +5,7 @@
 #include <sqlite3.h>
 
 #include "tests/support/alloc_count.h"
+#include "tests/support/fail.h"
 #include "tests/unit/daemon/record_fixture.h"
 
 #if ALLOC_COUNTED
@@ -12,11 +13,11 @@
 
 static void *lite_malloc(int n)
 {
-    return __libc_malloc((size_t)n);
+    return fail_library_alloc() ? NULL : __libc_malloc((size_t)n);
 }
 static void *lite_realloc(void *p, int n)
 {
-    return __libc_realloc(p, (size_t)n);
+    return fail_library_alloc() ? NULL : __libc_realloc(p, (size_t)n);
 }
 static int lite_size(void *p)
 {
