@@ -8,8 +8,11 @@
 #include "cli/commands.h"
 #include "daemon/promote.h"
 
+enum { STORES_MAX = 8 };
+
 struct promote_cmd_opts {
-    char *store, *target, *since, *until, *challenger, *champion, *timezone, *author;
+    struct opt_strings stores;
+    char *target, *since, *until, *challenger, *champion, *timezone, *author;
     int64_t seeds;
     double miss_share;
     bool apply;
@@ -20,9 +23,10 @@ static const struct opt_row rows[] = {
                .metavar = "POLICY"),
     OPT_STRING(O, champion, "champion", NULL, "what it is compared with; else the policy that acts",
                .metavar = "POLICY"),
-    OPT_STRING(O, store, "store", NULL,
-               "file of records; else $SLUICE_STATE_DIR/sluice.db, else /var/lib/sluice/sluice.db",
-               .metavar = "PATH"),
+    OPT_STRINGS(O, stores, "store", NULL,
+                "file of records, repeated for the other replica's: each records while it leads; "
+                "else $SLUICE_STATE_DIR/sluice.db, else /var/lib/sluice/sluice.db",
+                .metavar = "PATH"),
     OPT_STRING(O, target, "target", NULL, "only this target", .metavar = "[NAMESPACE/]NAME"),
     OPT_STRING(O, since, "since", "7d", "from this time on, or a span before the newest decision",
                .metavar = "TIME"),
@@ -42,7 +46,51 @@ static const struct opt_row rows[] = {
 static const struct opt_table table =
     OPT_TABLE("promote", struct promote_cmd_opts, rows, "Champion and challenger.");
 
-static enum err_code compare(struct cli_ctx *c, struct store *s, const struct tz *zone,
+struct stores {
+    struct store *s[STORES_MAX];
+    size_t n;
+};
+
+static size_t n_paths(const struct promote_cmd_opts *o)
+{
+    return o->stores.n ? o->stores.n : 1;
+}
+
+static enum err_code open_stores(const struct promote_cmd_opts *o, struct stores *x, struct err *e)
+{
+    enum err_code rc = ERR_OK;
+    if (o->stores.n > STORES_MAX)
+        return err_set(e, ERR_USAGE, "--store: %zu files, at most %d", o->stores.n, STORES_MAX);
+    for (size_t i = 0; i < n_paths(o) && !rc; i++) {
+        rc = cli_store_open(o->stores.n ? o->stores.items[i] : NULL, &x->s[i], e);
+        x->n += !rc;
+    }
+    return rc;
+}
+
+static void close_stores(struct stores *x)
+{
+    while (x->n > 0)
+        store_close(x->s[--x->n]);
+}
+
+/* Times count back from the newest decision of all. */
+static enum err_code read_times(const struct promote_cmd_opts *o, const struct stores *x,
+                                const struct tz *zone, struct promote_opts *opts, struct err *e)
+{
+    enum err_code rc = ERR_OK;
+    for (size_t i = 0; i < x->n && !rc; i++) {
+        int64_t since = 0, until = 0;
+        rc = cli_store_time(x->s[i], "since", o->since, zone, &since, e);
+        if (!rc)
+            rc = cli_store_time(x->s[i], "until", o->until, zone, &until, e);
+        opts->since_us = since > opts->since_us ? since : opts->since_us;
+        opts->until_us = until > opts->until_us ? until : opts->until_us;
+    }
+    return rc;
+}
+
+static enum err_code compare(struct cli_ctx *c, const struct stores *x, const struct tz *zone,
                              struct promote_opts *opts, struct promote **out, struct err *e)
 {
     const struct promote_cmd_opts *o = c->opts;
@@ -51,10 +99,8 @@ static enum err_code compare(struct cli_ctx *c, struct store *s, const struct tz
     opts->n_seeds = (int)o->seeds;
     opts->miss_share = o->miss_share;
     opts->zone = zone;
-    enum err_code rc = cli_store_time(s, "since", o->since, zone, &opts->since_us, e);
-    if (!rc)
-        rc = cli_store_time(s, "until", o->until, zone, &opts->until_us, e);
-    return rc ? rc : promote_new(s, opts, out, e);
+    enum err_code rc = read_times(o, x, zone, opts, e);
+    return rc ? rc : promote_new(x->s, x->n, opts, out, e);
 }
 
 static const char *user_name(void)
@@ -63,35 +109,43 @@ static const char *user_name(void)
     return p ? p->pw_name : "unknown";
 }
 
-/* The daemon holds its store for itself; then its own note of the reload must do. */
+/* Beside the daemon that has the store, if one runs. */
+static enum err_code put_note(const char *path, const struct store_note *n, struct err *e)
+{
+    struct store_opts so = store_opts_default(path);
+    struct store *s = NULL;
+    so.beside = true;
+    enum err_code rc = store_open(&so, &s, e);
+    if (!rc)
+        rc = store_put_note(s, n, e);
+    store_close(s);
+    return rc;
+}
+
 static void apply(const struct cli_ctx *c, const struct promotion *p, int64_t at_us,
                   struct buf *text)
 {
     const struct promote_cmd_opts *o = c->opts;
-    char *usual = o->store ? NULL : store_path_default(NULL);
-    struct store_opts so = store_opts_default(o->store ? o->store : usual);
-    struct store *s = NULL;
-    struct err e;
+    char *usual = o->stores.n ? NULL : store_path_default(NULL);
     struct store_note n = {.time_us = at_us,
                            .kind = STORE_NOTE_PROMOTE,
                            .author = o->author ? o->author : user_name(),
                            .text = p->words};
-    enum err_code rc = store_open(&so, &s, &e);
-    if (!rc)
-        rc = store_put_note(s, &n, &e);
-    store_close(s);
-    mem_free(usual);
-    if (c->format != CLI_TABLE) {
-        if (rc)
+    for (size_t i = 0; i < n_paths(o); i++) {
+        const char *path = usual ? usual : o->stores.items[i];
+        struct err e;
+        enum err_code rc = put_note(path, &n, &e);
+        if (c->format == CLI_TABLE)
+            buf_fmt(text, "%s%s\n", rc ? "not noted: " : "noted in ", rc ? e.msg : path);
+        else if (rc)
             log_write(c->log, LOG_WARN, "promote", "not noted in the store", "error=\"%s\"", e.msg);
-        return;
     }
-    buf_fmt(text, "%s%s\n", rc ? "not noted in the store: " : "noted in the store",
-            rc ? e.msg : "");
-    buf_fmt(text,
-            "now change the configuration (ConfigMap sluice-config, sluice.yaml), reloaded within "
-            "seconds:\n  %s\n",
-            p->setting);
+    mem_free(usual);
+    if (c->format == CLI_TABLE)
+        buf_fmt(text,
+                "now change the configuration (ConfigMap sluice-config, sluice.yaml), reloaded within "
+                "seconds:\n  %s\n",
+                p->setting);
 }
 
 static enum err_code check(const struct cli_ctx *c, struct err *e)
@@ -109,17 +163,17 @@ static enum err_code run(struct cli_ctx *c, struct err *e)
     const struct promote_cmd_opts *o = c->opts;
     struct buf text = buf_init(CLI_TEXT_MAX);
     struct promote_opts opts = promote_opts_default(o->challenger);
-    struct store *s = NULL;
+    struct stores x = {.n = 0};
     struct tz *zone = NULL;
     struct promote *p = NULL;
     enum err_code rc = check(c, e);
     if (!rc)
-        rc = cli_store_open(o->store, &s, e);
+        rc = open_stores(o, &x, e);
     if (!rc && o->timezone)
         rc = tz_load(o->timezone, &zone, e);
     if (!rc)
-        rc = compare(c, s, zone, &opts, &p, e);
-    store_close(s);
+        rc = compare(c, &x, zone, &opts, &p, e);
+    close_stores(&x);
     bool promoted = !rc && promote_result(p)->verdict == PROMOTION_PROMOTE;
     if (!rc)
         promotion_format(promote_result(p), c->format, cli_colour(c), &text);
@@ -149,7 +203,7 @@ const struct cli_cmd cmd_promote = {
     .help = "Exit 0 when the challenger costs significantly less and is no worse on the SLO, 1 "
             "when it is not proven.\n"
             "Needs three days of records, and asks for seven.  Changes nothing; --apply notes it "
-            "in the store.\n\n"
+            "in every store named, also while the daemon has it.\n\n"
             "    sluice promote --challenger mpc --since 14d\n"
             "    sluice promote --challenger /etc/sluice/new.safetensors --target prod/chat "
             "--format json",

@@ -29,6 +29,8 @@ struct day {
 struct promote {
     struct promotion r;
     const struct promote_opts *o;
+    struct store *const *store; /* [n_stores] */
+    size_t n_stores;
     struct one *one;
     size_t n;
     struct promotion_target *target;
@@ -200,7 +202,7 @@ static struct store_query query_of(const struct promote *p, const struct one *x,
 }
 
 /* A target that cannot be compared is named; what is wrong with a policy is an error. */
-static enum err_code compare(struct promote *p, struct store *s, struct one *x, struct err *e)
+static enum err_code compare(struct promote *p, struct one *x, struct err *e)
 {
     struct recorded past = {0};
     struct world *w = NULL;
@@ -208,7 +210,7 @@ static enum err_code compare(struct promote *p, struct store *s, struct one *x, 
     char ns[254];
     struct store_query q = query_of(p, x, ns), all = q;
     all.since_us = p->r.since_us - WARM_DAYS * US_PER_DAY;
-    enum err_code rc = recorded_load(s, &all, &past, &why), bad = ERR_OK;
+    enum err_code rc = recorded_load_all(p->store, p->n_stores, &all, &past, &why), bad = ERR_OK;
     if (!rc) {
         double frac = (double)first_step(p, &past) / (double)past.n;
         past.scenario.train_frac = frac < 0.05 ? 0.05 : frac > 0.95 ? 0.95 : frac;
@@ -222,7 +224,7 @@ static enum err_code compare(struct promote *p, struct store *s, struct one *x, 
         bad = replay(p, x, w, first_step(p, &past), e);
     }
     if (!rc && !bad)
-        bad = promote_live_add(p->live, s, &q, &past, &w->latency, first_step(p, &past), e);
+        bad = promote_live_add(p->live, p->store, p->n_stores, &q, &past, &w->latency, first_step(p, &past), e);
     if (rc || (!bad && !x->t.compared)) {
         (void)snprintf(x->note, sizeof x->note, "not compared: %.500s",
                        rc ? why.msg : "no day was measured for more than half");
@@ -366,18 +368,21 @@ static bool on_target(void *ctx, const struct store_target *t)
 
 static bool on_newest(void *ctx, const struct store_decision *d, const struct store_target *t)
 {
+    int64_t *last_us = ctx;
     (void)t;
-    *(int64_t *)ctx = d->time_us;
+    *last_us = d->time_us > *last_us ? d->time_us : *last_us;
     return false;
 }
 
-static enum err_code set_span(struct promote *p, struct store *s, struct err *e)
+static enum err_code set_span(struct promote *p, struct err *e)
 {
     struct store_query newest = {.newest_first = true, .limit = 1, .until_us = p->o->until_us};
     int64_t last_us = 0;
-    enum err_code rc = store_decisions(s, &newest, on_newest, &last_us, e);
+    enum err_code rc = ERR_OK;
+    for (size_t i = 0; i < p->n_stores && !rc; i++)
+        rc = store_decisions(p->store[i], &newest, on_newest, &last_us, e);
     if (!rc && !last_us)
-        rc = err_set(e, ERR_MISSING, "store %s holds no decision of that time", store_path(s));
+        rc = err_set(e, ERR_MISSING, "store %s holds no decision of that time", store_path(p->store[0]));
     p->r.until_us = p->o->until_us ? p->o->until_us : last_us + 1;
     p->r.since_us =
         p->o->since_us ? p->o->since_us : p->r.until_us - PROMOTE_DAYS_ASKED * US_PER_DAY;
@@ -389,6 +394,7 @@ static enum err_code set_span(struct promote *p, struct store *s, struct err *e)
 struct champion {
     struct promote *p;
     struct store *s;
+    int64_t time_us; /* of the row that named it; 0: none did */
 };
 
 static bool on_config(void *ctx, const struct store_config *c)
@@ -423,16 +429,19 @@ static bool on_policy(void *ctx, const struct store_decision *d, const struct st
         return true;
     if (same_policy(name, c->p->o->challenger))
         return true;
-    (void)snprintf(c->p->champion, POLICY, "%s", name);
+    if (d->time_us > c->time_us) {
+        c->time_us = d->time_us;
+        (void)snprintf(c->p->champion, POLICY, "%s", name);
+    }
     return false;
 }
 
 /* Who acts, else who is decided beside: with A/B and switchback either may be the newest row of a
  * target. */
-static enum err_code find_champion(struct promote *p, struct store *s, struct err *e)
+static enum err_code find_champion(struct promote *p, struct err *e)
 {
     enum { ROWS = 20000 }; /* an hour or more of any store */
-    struct champion c = {p, s};
+    struct champion c = {.p = p};
     enum err_code rc = ERR_OK;
     if (p->o->champion) {
         (void)snprintf(p->champion, POLICY, "%s", p->o->champion);
@@ -443,7 +452,10 @@ static enum err_code find_champion(struct promote *p, struct store *s, struct er
                                     .role = 1 + role,
                                     .since_us = p->r.since_us,
                                     .until_us = p->r.until_us};
-            rc = store_decisions(s, &q, on_policy, &c, e);
+            for (size_t i = 0; i < p->n_stores && !rc; i++) {
+                c.s = p->store[i];
+                rc = store_decisions(c.s, &q, on_policy, &c, e);
+            }
         }
     }
     if (!rc && !*p->champion)
@@ -476,16 +488,16 @@ static enum err_code check_names(const struct promote *p, struct err *e)
     return rc;
 }
 
-static enum err_code examine(struct promote *p, struct store *s, struct err *e)
+static enum err_code examine(struct promote *p, struct err *e)
 {
-    enum err_code rc = set_span(p, s, e);
-    if (!rc)
-        rc = store_targets(s, on_target, p, e);
+    enum err_code rc = set_span(p, e);
+    for (size_t i = 0; i < p->n_stores && !rc; i++)
+        rc = store_targets(p->store[i], on_target, p, e);
     if (!rc && p->n == 0)
-        rc = err_set(e, ERR_MISSING, "store %s has no target %s", store_path(s),
+        rc = err_set(e, ERR_MISSING, "store %s has no target %s", store_path(p->store[0]),
                      p->o->target ? p->o->target : "at all");
     if (!rc)
-        rc = find_champion(p, s, e);
+        rc = find_champion(p, e);
     if (!rc)
         rc = check_names(p, e);
     if (rc)
@@ -493,16 +505,18 @@ static enum err_code examine(struct promote *p, struct store *s, struct err *e)
     p->live = promote_live_new(p->champion, p->o->challenger);
     for (size_t i = 0; i < p->n && !rc; i++) {
         p->one[i].t.name = p->one[i].name;
-        rc = compare(p, s, &p->one[i], e);
+        rc = compare(p, &p->one[i], e);
     }
     return rc;
 }
 
-enum err_code promote_new(struct store *s, const struct promote_opts *o, struct promote **out,
-                          struct err *e)
+enum err_code promote_new(struct store *const *s, size_t n, const struct promote_opts *o,
+                          struct promote **out, struct err *e)
 {
     struct promote *p = mem_zero(1, sizeof *p);
     p->o = o;
+    p->store = s;
+    p->n_stores = n;
     p->violation_max = 1;
     p->day = mem_zero(DAYS_MAX, sizeof *p->day);
     p->r = (struct promotion){.champion = p->champion,
@@ -511,7 +525,7 @@ enum err_code promote_new(struct store *s, const struct promote_opts *o, struct 
                               .n_seeds = o->n_seeds,
                               .days_least = PROMOTE_DAYS_LEAST,
                               .days_asked = PROMOTE_DAYS_ASKED};
-    enum err_code rc = examine(p, s, e);
+    enum err_code rc = examine(p, e);
     if (rc) {
         promote_free(p);
         return rc;

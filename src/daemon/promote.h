@@ -1,4 +1,4 @@
-/* promote.h - champion against challenger on a store's own days.
+/* promote.h - champion against challenger on the stores' own days.
  *
  * Each target's recorded demand is replayed through its simulated service with both policies behind
  * the same guard, the same seeds of starts and failures for both, days before the judged ones to
@@ -34,10 +34,11 @@ struct promote_opts {
 struct promote_opts promote_opts_default(const char *challenger);
 
 struct promote;
-/* Errors: ERR_MISSING (no decision, no such target, the champion is not known), ERR_MISMATCH (the
+/* s: the stores of the replicas, n >= 1: each records only while it leads.
+ * Errors: ERR_MISSING (no decision, no such target, the champion is not known), ERR_MISMATCH (the
  * challenger is the champion; a learned policy was trained on these days), those of running.
  * Targets without enough records are named in the result, and are no error. */
-NODISCARD enum err_code promote_new(struct store *s, const struct promote_opts *o,
+NODISCARD enum err_code promote_new(struct store *const *s, size_t n, const struct promote_opts *o,
                                     struct promote **out, struct err *e);
 void promote_free(struct promote *p); /* NULL is fine */
 const struct promotion *promote_result(const struct promote *p);

@@ -33,6 +33,7 @@ struct pair {
 struct promote_live {
     const char *champion, *challenger;
     struct {
+        const struct store *store;
         int64_t id;
         enum side side;
     } config[CONFIGS_MAX];
@@ -107,12 +108,13 @@ static enum side side_of(struct promote_live *l, struct store *s, const struct s
 {
     struct looked x = {.rc = ERR_OK};
     for (int i = 0; i < l->n_configs; i++)
-        if (l->config[i].id == d->config_id)
+        if (l->config[i].store == s && l->config[i].id == d->config_id)
             return l->config[i].side;
     enum err_code rc = store_config_get(s, d->config_id, on_config, &x, &x.e);
     enum side side =
         rc || x.rc ? SIDE_OTHER : side_of_policy(l, d->policy, *x.file ? x.file : NULL);
     if (l->n_configs < CONFIGS_MAX) {
+        l->config[l->n_configs].store = s;
         l->config[l->n_configs].id = d->config_id;
         l->config[l->n_configs++].side = side;
     }
@@ -294,16 +296,26 @@ static void add_target(struct promote_live *l, const struct recorded *past,
     }
 }
 
-enum err_code promote_live_add(struct promote_live *l, struct store *s, const struct store_query *q,
-                               const struct recorded *past, const struct latency_model *m,
-                               int32_t from, struct err *e)
+static enum err_code read_store(struct reading *r, struct store *s, const struct store_query *q, struct err *e)
 {
-    struct reading r = {.l = l, .s = s, .past = past};
+    r->s = s;
+    r->n_ids = 0;
+    enum err_code rc = store_decisions(s, q, on_decision, r, e);
+    for (int i = 0; i < r->n_ids && !rc; i++)
+        rc = store_samples(s, r->id[i], q->since_us, q->until_us ? q->until_us : INT64_MAX,
+                           on_sample, r, e);
+    return rc;
+}
+
+enum err_code promote_live_add(struct promote_live *l, struct store *const *s, size_t n,
+                               const struct store_query *q, const struct recorded *past,
+                               const struct latency_model *m, int32_t from, struct err *e)
+{
+    struct reading r = {.l = l, .past = past};
     r.step = mem_zero((size_t)past->n + 1, sizeof *r.step);
-    enum err_code rc = store_decisions(s, q, on_decision, &r, e);
-    for (int i = 0; i < r.n_ids && !rc; i++)
-        rc = store_samples(s, r.id[i], q->since_us, q->until_us ? q->until_us : INT64_MAX,
-                           on_sample, &r, e);
+    enum err_code rc = ERR_OK;
+    for (size_t i = 0; i < n && !rc; i++)
+        rc = read_store(&r, s[i], q, e);
     for (int64_t i = from; i < past->n && !rc; i++)
         count_shadow(l, past, i, &r.step[i]);
     if (!rc)

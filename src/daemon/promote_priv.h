@@ -16,7 +16,7 @@ struct promote_live;
 /* Names as rows of the store have them. */
 struct promote_live *promote_live_new(const char *champion, const char *challenger);
 void promote_live_free(struct promote_live *l);
-NODISCARD enum err_code promote_live_add(struct promote_live *l, struct store *s,
+NODISCARD enum err_code promote_live_add(struct promote_live *l, struct store *const *s, size_t n,
                                          const struct store_query *q, const struct recorded *past,
                                          const struct latency_model *m, int32_t from,
                                          struct err *e);

@@ -308,6 +308,11 @@ static enum err_code migrate_one(struct store *s, const struct store_migration *
     return rc ? err_wrap(e, "schema %d", version) : ERR_OK;
 }
 
+static bool makes_nothing(const struct store *s)
+{
+    return s->opt.read_only || s->opt.beside;
+}
+
 enum err_code store_migrate(struct store *s, const struct store_migration *m, int n, struct err *e)
 {
     int64_t version;
@@ -320,7 +325,7 @@ enum err_code store_migrate(struct store *s, const struct store_migration *m, in
                        ", this one knows up to %d): run that version, or move the file away and "
                        "start with a new one",
                        s->opt.path, version, n);
-    if (version < n && s->opt.read_only)
+    if (version < n && makes_nothing(s))
         return err_set(e, ERR_MISMATCH,
                        "store %s has schema %" PRId64
                        ", this version reads %d: `sluice run` of this "
@@ -346,7 +351,7 @@ static enum err_code check_identity(struct store *s, struct err *e)
     if (id != 0 || tables != 0)
         return err_set(e, ERR_MISMATCH, "%s is a SQLite file, but no store of this program",
                        s->opt.path);
-    if (s->opt.read_only)
+    if (makes_nothing(s))
         return err_set(e, ERR_MISMATCH, "store %s is empty: nothing was ever recorded there",
                        s->opt.path);
     /* These two are part of the file's header and cannot be changed once there are tables. */
@@ -360,6 +365,8 @@ static enum err_code configure(struct store *s, struct err *e)
     char set[256];
     if (s->opt.read_only)
         return ERR_OK;
+    if (s->opt.beside) /* the log is the other's to tend */
+        return store_exec(s, "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0", "open", e);
     int64_t share = s->opt.max_bytes > 0 ? s->opt.max_bytes / 8 : LOG_KEPT_MAX;
     s->log_kept = share < LOG_KEPT_MIN ? LOG_KEPT_MIN : share > LOG_KEPT_MAX ? LOG_KEPT_MAX : share;
     (void)snprintf(set, sizeof set,
@@ -431,8 +438,9 @@ static enum err_code check_there(const char *path, struct err *e)
 
 static enum err_code connect_to(struct store *s, struct err *e)
 {
-    int flags =
-        s->opt.read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
+    int flags = s->opt.read_only ? SQLITE_OPEN_READONLY
+                : s->opt.beside  ? SQLITE_OPEN_READWRITE
+                                 : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
     int rc = sqlite3_open_v2(s->opt.path, &s->db, flags | SQLITE_OPEN_NOMUTEX, NULL);
     if (rc)
         return store_error(s, rc, "open", e);
@@ -460,8 +468,8 @@ enum err_code store_open(const struct store_opts *o, struct store **out, struct 
     s->opt.path = mem_strdup(o->path);
     s->log_path = beside(o->path, "-wal");
     s->lock_fd = -1;
-    enum err_code rc = o->read_only ? check_there(o->path, e) : make_folder(o->path, e);
-    if (!rc && !o->read_only)
+    enum err_code rc = makes_nothing(s) ? check_there(o->path, e) : make_folder(o->path, e);
+    if (!rc && !makes_nothing(s))
         rc = take_lock(s, e);
     if (!rc)
         rc = connect_to(s, e);

@@ -42,6 +42,9 @@ struct store;
 struct store_opts {
     const char *path;
     bool read_only;    /* makes nothing, changes nothing, takes no lock */
+    /* For a note beside the replica that has the store: writes, but makes nothing and takes no lock.
+     * Each write is a transaction of its own that waits for the other's (busy_us), and the other for it. */
+    bool beside;
     int64_t busy_us;   /* how long to wait for another connection */
     int64_t keep_us;   /* rows older than this go; 0: kept for ever */
     int64_t max_bytes; /* file and log together; the oldest rows go first; 0: no limit */

@@ -302,6 +302,38 @@ TEST(a_freeze_is_noted_in_the_record)
     live_world_stop(&w);
 }
 
+static bool count_note(void *ctx, const struct store_note *n)
+{
+    *(int *)ctx += n->kind == STORE_NOTE_PROMOTE;
+    return true;
+}
+
+TEST(a_note_is_written_beside_a_running_daemon_and_no_round_is_lost_for_it)
+{
+    struct live_world w;
+    struct store *s;
+    struct err e;
+    int notes = 0;
+    live_world_start(&w, "single", "policy: rules\n", NULL);
+    live_world_target(&w, "chat", 2, 20, "");
+    live_world_up(&w, 0);
+    rounds(&w, "chat", 100, 6);
+    struct store_opts o = store_opts_default(test_path("%s/sluice.db", w.seat[0].dir));
+    assert_err(store_open(&o, &s, &e), ERR_IO, &e, "written by another process");
+    o.beside = true;
+    assert_ok(store_open(&o, &s, &e), &e);
+    for (int i = 0; i < 20; i++) {
+        struct store_note n = {.time_us = w.now_us, .kind = STORE_NOTE_PROMOTE, .author = "ann", .text = "better"};
+        assert_ok(store_put_note(s, &n, &e), &e);
+        rounds(&w, "chat", 1500, 1);
+    }
+    assert_ok(store_notes(s, 0, INT64_MAX, count_note, &notes, &e), &e);
+    store_close(s);
+    assert_int_equal(notes, 20);
+    assert_true(live_world_units(&w, "chat") > 2); /* what is not stored is not acted on */
+    live_world_stop(&w);
+}
+
 /* ---- who else? -------------------------------------------------------------------------------- */
 
 static const char *const KEDA_CRD =

@@ -76,6 +76,11 @@ TEST(promote_exits_0_for_a_win_and_1_otherwise_and_apply_leaves_a_note)
     fix_open(f, f->path);
     assert_ok(store_notes(f->store, 0, INT64_MAX, on_note, &notes, &e), &e);
     assert_int_equal(notes, 1);
-    assert_run("--challenger mpc --apply", 0, "not noted in the store: "); /* the daemon has it */
+    assert_run("--challenger mpc --apply --author ann", 0, "noted in "); /* while the daemon has it */
+    notes = 0;
+    assert_ok(store_notes(f->store, 0, INT64_MAX, on_note, &notes, &e), &e);
+    assert_int_equal(notes, 2);
+    live(f, 1); /* which goes on */
+    assert_run(test_path("--store %s/nowhere.db --challenger mpc --apply", test_tmp_dir()), 1, "no store at");
     fix_free(f);
 }

@@ -30,7 +30,7 @@ static struct promote *promoted(struct fix *f, const struct promote_opts *o)
 {
     struct promote *p = NULL;
     struct err e;
-    assert_ok(promote_new(f->store, o, &p, &e), &e);
+    assert_ok(promote_new(&f->store, 1, o, &p, &e), &e);
     return p;
 }
 
@@ -72,6 +72,34 @@ TEST(a_cheaper_challenger_that_keeps_the_slo_is_promoted)
     assert_non_null(strstr(r->words, "seven days would be better"));
     promote_free(p);
     fix_free(f);
+}
+
+TEST(the_stores_of_both_replicas_tell_together_what_neither_tells_alone)
+{
+    struct fix *a = store_of("promote-a.db", "static", 48, 0.2), *b = fix_new("promote-b.db", "static");
+    b->chance = rng_stream(8, "demand");
+    b->cfg.spec.slo_violation_max = 0.2;
+    b->now_us = a->now_us; /* it leads from here on */
+    fix_configure(b);
+    live(b, 48);
+    struct promote_opts o = promote_opts_default("mpc");
+    o.n_seeds = 2;
+    struct store *const both[] = {b->store, a->store};
+    struct promote *p = promoted(a, &o), *q = promoted(b, &o);
+    struct err e;
+    assert_int_equal(promote_result(p)->verdict, PROMOTION_TOO_SHORT);
+    assert_int_equal(promote_result(q)->verdict, PROMOTION_TOO_SHORT);
+    promote_free(p);
+    promote_free(q);
+    assert_ok(promote_new(both, 2, &o, &p, &e), &e);
+    const struct promotion *r = promote_result(p);
+    assert_verdict(r, PROMOTION_PROMOTE, "Promote: mpc costs");
+    assert_int_equal(r->days, 4);
+    assert_int_equal(r->n_targets, 1);
+    assert_string_equal(r->champion, "static");
+    promote_free(p);
+    fix_free(a);
+    fix_free(b);
 }
 
 TEST(a_cheaper_challenger_that_misses_more_is_not_promoted)
@@ -143,7 +171,7 @@ TEST(questions_that_cannot_be_answered_say_why)
         o.target = cases[i].target;
         o.since_us = cases[i].since_us;
         o.until_us = cases[i].until_us;
-        if (!promote_new(f->store, &o, &p, &e) || !strstr(e.msg, cases[i].error))
+        if (!promote_new(&f->store, 1, &o, &p, &e) || !strstr(e.msg, cases[i].error))
             fail_msg("%s: \"%s\" is not in \"%s\"", cases[i].challenger, cases[i].error, e.msg);
     }
     fix_free(f);
