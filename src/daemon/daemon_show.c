@@ -211,6 +211,18 @@ static void put_target(const struct daemon *d, const struct live *l, struct doc 
     json_close(&w);
 }
 
+/* What is decided; where another owns the size and the guard keeps it for that, what would be set were it ours. */
+static int units_wanted(const struct target *t)
+{
+    const struct target_policy *p = &t->main;
+    struct capacity_view v = t->view;
+    struct guard_result chain[GUARD_CHECKS];
+    if (!v.claims.owned_by_other)
+        return p->plan.units;
+    v.claims.owned_by_other = false;
+    return guard_chain(&p->cfg, &v, &p->state, p->record.proposed, chain);
+}
+
 static void fill_row(const struct daemon *d, const struct live *l, struct external_row *r)
 {
     const struct forecast *f = &l->target.forecast;
@@ -220,7 +232,7 @@ static void fill_row(const struct daemon *d, const struct live *l, struct extern
     for (int i = 0; i < EXTERNAL_METRICS; i++)
         r->value[i] = NAN;
     if (l->target.decided)
-        r->value[EXTERNAL_DESIRED_UNITS] = l->target.main.plan.units;
+        r->value[EXTERNAL_DESIRED_UNITS] = units_wanted(&l->target);
     if (!f->usable || d->now_us - f->made_us > 2 * FORECAST_POINT_US)
         return;
     r->value[EXTERNAL_QPS_5M] = (double)f->mean[0];

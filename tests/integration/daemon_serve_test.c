@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
+#include "daemon/external.h"
 #include "tests/live/live_world.h"
 #include "tests/unit/daemon/tls_fixture.h"
 
@@ -153,5 +154,30 @@ TEST(without_a_token_file_the_daemon_makes_one_that_only_its_user_can_read_and_k
     assert_string_equal(first.p, second.p);
     buf_fini(&first);
     buf_fini(&second);
+    live_world_stop(&w);
+}
+
+/* The HPA owns the size, so sluice keeps it as it is; what the HPA reads must not be that. */
+TEST(an_autoscaler_that_owns_a_target_reads_what_sluice_would_set)
+{
+    struct live_world w;
+    struct err e;
+    live_world_start(&w, "single", "policy: rules\n", NULL);
+    live_world_target(&w, "chat", 2, 20, "");
+    apiserver_must_load(w.api, "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\n"
+                               "metadata: {name: theirs, namespace: shop}\nspec: {maxReplicas: 9, scaleTargetRef: "
+                               "{apiVersion: apps/v1, kind: Deployment, name: chat}}\n");
+    live_world_up(&w, 0);
+    for (int i = 0; i < 20; i++) {
+        live_world_demand(&w, "chat", 1500);
+        live_world_round(&w);
+    }
+    assert_int_equal(live_world_units(&w, "chat"), 2);
+    struct buf list = buf_init(1 << 16);
+    assert_ok(external_write_list(daemon_shared(w.daemon[0]), "shop", EXTERNAL_DESIRED_UNITS, NULL, &list, &e), &e);
+    buf_char(&list, '\0');
+    assert_non_null(strstr(list.p, "\"target\":\"chat\""));
+    assert_null(strstr(list.p, "\"value\":\"2\""));
+    buf_fini(&list);
     live_world_stop(&w);
 }

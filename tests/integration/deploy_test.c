@@ -325,6 +325,10 @@ TEST(every_name_that_is_referred_to_exists)
         need_manifest(&x, "Service", text_at(api, "spec.service.name"));
     assert_non_null(port_named(pod, text_at(service, "spec.ports.0.targetPort")));
     assert_null(at(api, "spec.insecureSkipTLSVerify"));
+    const struct yaml_node *reader = need_manifest(&x, "ClusterRoleBinding", "sluice-external-metrics-reader");
+    (void)need_manifest(&x, "ClusterRole", text_at(reader, "roleRef.name"));
+    assert_text_at(reader, "subjects.0.name", "horizontal-pod-autoscaler");
+    assert_text_at(reader, "subjects.0.namespace", "kube-system");
     manifests_fini(&m);
     manifests_fini(&x);
 }
