@@ -78,7 +78,7 @@ static enum err_code rebuild(void *ctx, struct err *e)
 
 TEST(whichever_allocation_or_step_of_reading_the_past_fails_it_is_told_and_nothing_stays)
 {
-    struct fix *f = fix_new("past.db", "mpc");
+    struct fix *f = fix_new("fail-past.db", "mpc");
     struct kept_text k;
     struct err e;
     live(f, 300);

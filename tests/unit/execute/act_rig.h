@@ -243,4 +243,24 @@ static inline size_t rig_scaled(struct apiserver *api)
     return apiserver_counted(api, "write", "deployments/scale", true);
 }
 
+/* One replica on its server, which has seen everything and remembers nothing of it. */
+struct rig {
+    struct apiserver *api;
+    struct rig_replica a;
+};
+
+static inline void rig_start(struct rig *g)
+{
+    g->api = rig_server();
+    rig_replica_start(&g->a, g->api, "a", 300000);
+    rig_see(g->api, &g->a);
+    apiserver_forget(g->api);
+}
+
+static inline void rig_stop(struct rig *g)
+{
+    rig_replica_stop(&g->a);
+    apiserver_free(g->api);
+}
+
 #endif

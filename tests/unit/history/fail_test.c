@@ -47,7 +47,7 @@ static void write_rows(const char *path, const char *head, const char *row, int 
 
 static const char *genai_folder(void)
 {
-    const char *dir = test_path("%s/genai", test_tmp_dir());
+    const char *dir = test_path("%s/fail-genai", test_tmp_dir());
     struct err e;
     assert_ok(file_make_dirs(dir, &e), &e);
     write_rows(test_path("%s/qps.csv", dir), "timestamp_anon,value,container_ip\n", ",2,a\n", 300, "");
@@ -60,14 +60,14 @@ static const char *genai_folder(void)
 
 static const char *csv_file(void)
 {
-    const char *path = test_path("%s/rows.csv", test_tmp_dir());
+    const char *path = test_path("%s/fail-rows.csv", test_tmp_dir());
     write_rows(path, "t,\"v, quoted\"\n", ",3\n", 300, "");
     return path;
 }
 
 static const char *prometheus_file(void)
 {
-    const char *path = test_path("%s/matrix.json", test_tmp_dir());
+    const char *path = test_path("%s/fail-matrix.json", test_tmp_dir());
     struct buf b = buf_init(1 << 20);
     buf_str(&b, "{\"status\":\"success\",\"data\":{\"resultType\":\"matrix\",\"result\":[");
     for (int pod = 0; pod < 20; pod++) {
@@ -113,7 +113,7 @@ static void small_history(struct history *h)
     struct fixture f;
     struct err e;
     assert_ok(fixture_import(&f, "csv", OPTIONS("time=t", "qps=v, quoted"), csv_file()), &f.e);
-    const char *path = test_path("%s/small.hist", test_tmp_dir());
+    const char *path = test_path("%s/fail-small.hist", test_tmp_dir());
     assert_ok(history_write(path, &f.h, &f.report, &e), &e);
     fixture_fini(&f);
     assert_ok(history_open(path, h, NULL, &e), &e);
@@ -130,7 +130,7 @@ static enum err_code open_it(void *ctx, struct err *e)
 
 TEST(whichever_call_of_opening_a_history_fails_it_can_be_opened_after)
 {
-    char *path = mem_strdup(test_path("%s/small.hist", test_tmp_dir()));
+    char *path = mem_strdup(test_path("%s/fail-small.hist", test_tmp_dir()));
     struct history h;
     small_history(&h);
     history_close(&h);
@@ -145,7 +145,7 @@ TEST(a_disk_that_fills_up_anywhere_leaves_the_old_history)
         enum fail_kind kind;
         int code;
     } rows[] = {{FAIL_WRITE, ENOSPC}, {FAIL_SYNC, EIO}, {FAIL_RENAME, EIO}, {FAIL_ALLOC, 0}};
-    const char *path = test_path("%s/full.hist", test_tmp_dir());
+    const char *path = test_path("%s/turns.hist", test_tmp_dir());
     struct history h, back;
     struct stat before, after;
     struct err e;

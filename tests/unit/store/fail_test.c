@@ -93,7 +93,7 @@ TEST(whichever_sql_step_fails_the_error_is_the_right_one_and_the_store_goes_on)
         {SQLITE_IOERR_READ, ERR_IO, 0}, {SQLITE_FULL, ERR_IO, ENOSPC}, {SQLITE_NOMEM, ERR_NOMEM, 0}, {SQLITE_BUSY, ERR_IO, 0},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        char *path = mem_strdup(new_path(test_path("step-%zu.db", i)));
+        char *path = mem_strdup(new_path(test_path("fail-step-%zu.db", i)));
         struct err e;
         assert_true(fail_sweep(FAIL_SQL_STEP, rows[i].code, rows[i].want, open_and_close, path) >= 5);
         struct round r = {.s = open_store(path)};
@@ -116,7 +116,7 @@ TEST(whichever_sql_step_fails_the_error_is_the_right_one_and_the_store_goes_on)
 
 TEST(a_damaged_page_met_at_any_step_is_told_as_damage)
 {
-    struct round r = {.s = open_store(new_path("damage.db"))};
+    struct round r = {.s = open_store(new_path("fail-damage.db"))};
     struct err e;
     r.target_id = put_target(r.s, "a");
     assert_ok(put_round(&r, &e), &e);
@@ -147,7 +147,7 @@ TEST(whichever_allocation_of_sqlite_fails_it_is_told_as_such_and_the_store_goes_
 {
     if (!ALLOC_COUNTED)
         skip();
-    char *path = mem_strdup(new_path("memory.db"));
+    char *path = mem_strdup(new_path("fail-memory.db"));
     struct err e;
     assert_true(memory_sweep(open_and_close, path) > 50);
     struct round r = {.s = open_store(path)};
