@@ -145,7 +145,7 @@ static enum err_code start_kube(struct daemon *d, struct err *e)
     o.deadline_us = c->kube.timeout_us;
     o.seed = d->seed;
     if (retry_us_of(d)) {
-        o.backoff_us = retry_us_of(d);
+        o.backoff_us = o.renew_us = retry_us_of(d);
         o.backoff_max_us = 8 * retry_us_of(d);
     }
     if ((rc = http_client_new(&d->http, e)) || (rc = kube_new(d->kube_config, d->http, &o, &d->kube, e)))

@@ -10,6 +10,8 @@
 #include "base/clock.h"
 #include "base/mem.h"
 
+enum { CREDENTIALS_MS = 10 }; /* between looks whether credentials are there */
+
 struct kube_call_run {
     struct kube_call_run *next, **link;
     struct kube *k;
@@ -34,6 +36,7 @@ struct kube_opts kube_opts_default(void)
                               .backoff_max_us = 5 * US_PER_S,
                               .absent_us = 5 * US_PER_S,
                               .discover_us = 10 * US_PER_MIN,
+                              .renew_us = 5 * US_PER_S,
                               .seed = 1};
 }
 
@@ -283,9 +286,20 @@ static enum err_code send_attempt(struct kube_call_run *r, struct err *e)
     return kube_send(r->k, r->call.verb, &q, &r->exchange, e);
 }
 
+/* The plugin may take longer than this call has. */
+static bool wait_for_credentials(struct kube_call_run *r)
+{
+    if (!kube_credentials_awaited(r->k) || clock_mono_us() >= r->until_us)
+        return false;
+    kube_timer_set(r->k, &r->timer, CREDENTIALS_MS * US_PER_MS, attempt, r);
+    return true;
+}
+
 static void attempt(void *ctx)
 {
     struct kube_call_run *r = ctx;
+    if (wait_for_credentials(r))
+        return;
     r->last_rc = send_attempt(r, &r->last);
     if (r->last_rc)
         finish(r);
@@ -324,6 +338,7 @@ enum err_code kube_start(struct kube *k, const struct kube_call *call, kube_id *
     k->calls = r;
     k->n_calls++;
     enum err_code rc = call->body && !r->call.body ? err_set(e, ERR_NOMEM, "body of a request")
+                       : wait_for_credentials(r)   ? ERR_OK
                                                    : send_attempt(r, e);
     if (rc) {
         run_free(r);

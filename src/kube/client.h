@@ -104,6 +104,7 @@ struct kube_opts {
     int64_t backoff_us, backoff_max_us; /* 100 ms, 5 s */
     int64_t absent_us;   /* how long discovery remembers that something is not served; 5 s */
     int64_t discover_us; /* how long it remembers what is served; 10 min */
+    int64_t renew_us;    /* least time between two runs of a credential plugin; 5 s */
     uint64_t seed;       /* of the jitter */
 };
 struct kube_opts kube_opts_default(void);

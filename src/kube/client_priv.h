@@ -32,8 +32,11 @@ struct kube_exchange;
 NODISCARD enum err_code kube_send(struct kube *k, enum kube_verb verb, const struct http_request *r,
                                   struct kube_exchange **out, struct err *e);
 void kube_unsend(struct kube_exchange *x); /* done() with ERR_INTERRUPTED */
-/* Next exchange asks the credential plugin again; false when there is none. */
+/* The server refuses the credentials: the plugin is asked again, and exchanges wait for it.  False when there
+ * is none. */
 bool kube_renew_credentials(struct kube *k);
+/* The plugin runs, and until it ends nothing can be sent: kube_send() would be an error. */
+bool kube_credentials_awaited(struct kube *k);
 /* Jitter in [0, 1). */
 double kube_random(struct kube *k);
 
@@ -54,7 +57,13 @@ struct kube {
     struct http_client *http;
     struct kube_opts o;
     struct kube_server *server;
-    bool renew;
+    /* Credentials of a plugin are renewed while the loop goes on. */
+    bool renew;                /* those at hand were refused */
+    int64_t fresh_until_us;    /* monotonic: those at hand are too new to be doubted */
+    int64_t plugin_again_us;   /* monotonic: not before then */
+    struct kube_plugin *plugin; /* runs; NULL: none */
+    struct err plugin_error;   /* of its last run */
+    struct kube_timer plugin_timer;
     struct rng rng;
     struct kube_timer *timers;
     struct kube_call_run *calls;

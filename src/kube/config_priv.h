@@ -42,7 +42,15 @@ struct kube_credential {
 };
 void kube_credential_fini(struct kube_credential *c);
 /* Runs the plugin, at most deadline_us.  stdin is empty, stdout is read under a cap, the end of
- * stderr goes into the message. */
+ * stderr goes into the message.  kube_exec_run waits for its end; the others are for a loop that must
+ * go on: start, then step until it says true (over: *rc, *cred and *e are set), then free, which kills
+ * what still runs.  A step waits at most wait_us. */
+struct kube_plugin;
+NODISCARD enum err_code kube_plugin_start(const struct kube_config *c, int64_t deadline_us,
+                                          struct kube_plugin **out, struct err *e);
+bool kube_plugin_step(struct kube_plugin *p, int64_t wait_us, struct kube_credential *cred,
+                      enum err_code *rc, struct err *e);
+void kube_plugin_free(struct kube_plugin *p); /* NULL is fine */
 NODISCARD enum err_code kube_exec_run(const struct kube_config *c, int64_t deadline_us,
                                       struct kube_credential *out, struct err *e);
 /* From the text of an ExecCredential. */

@@ -224,43 +224,41 @@ static bool drain(int fd, struct buf *b, bool keep_all)
     return n > 0;
 }
 
-/* Both outputs to their ends; false when the deadline came first. */
-static bool read_outputs(const struct process *p, int64_t until_us, struct buf *out,
-                         struct buf *err)
+struct kube_plugin {
+    const struct kube_config *config;
+    struct process process;
+    bool reaped;
+    struct buf out, err;
+    int64_t until_us, deadline_us; /* monotonic; a span */
+};
+
+/* What is there to be read now, waiting at most wait_us for the first of it; false when both have ended. */
+static bool read_outputs(struct kube_plugin *p, int64_t wait_us)
 {
-    struct pollfd pfd[2] = {{.fd = p->out, .events = POLLIN}, {.fd = p->err, .events = POLLIN}};
-    while (pfd[0].fd >= 0 || pfd[1].fd >= 0) {
-        int64_t left_us = until_us - clock_mono_us();
-        if (left_us <= 0)
-            return false;
-        if (poll(pfd, 2, (int)(left_us / US_PER_MS) + 1) <= 0)
-            continue;
-        if (pfd[0].revents && !drain(p->out, out, true))
-            pfd[0].fd = -1;
-        if (pfd[1].revents && !drain(p->err, err, false))
-            pfd[1].fd = -1;
-        if (out->failed)
-            return true;
+    int *fd[2] = {&p->process.out, &p->process.err};
+    struct buf *to[2] = {&p->out, &p->err};
+    for (int ready = 1; ready > 0 && !p->out.failed && (*fd[0] >= 0 || *fd[1] >= 0); wait_us = 0) {
+        struct pollfd pfd[2] = {{.fd = *fd[0], .events = POLLIN}, {.fd = *fd[1], .events = POLLIN}};
+        ready = poll(pfd, 2, wait_us > 0 ? (int)(wait_us / US_PER_MS) + 1 : 0);
+        for (int i = 0; i < 2 && ready > 0; i++) {
+            if (!pfd[i].revents || drain(*fd[i], to[i], i == 0))
+                continue;
+            close(*fd[i]);
+            *fd[i] = -1;
+        }
     }
-    return true;
+    return *fd[0] >= 0 || *fd[1] >= 0;
 }
 
-/* Exit status, or -1 when it had to be killed. */
-static int reap(const struct process *p, bool in_time, int64_t until_us)
+static void end_process(struct kube_plugin *p)
 {
-    int status = 0;
-    while (in_time && waitpid(p->pid, &status, WNOHANG) == 0) {
-        if (clock_mono_us() >= until_us)
-            in_time = false;
-        else
-            poll(NULL, 0, 1);
-    }
-    if (in_time)
-        return status;
-    kill(-p->pid, SIGKILL);
-    while (waitpid(p->pid, &status, 0) < 0 && errno == EINTR)
+    int status;
+    if (p->reaped)
+        return;
+    kill(-p->process.pid, SIGKILL);
+    while (waitpid(p->process.pid, &status, 0) < 0 && errno == EINTR)
         ;
-    return -1;
+    p->reaped = true;
 }
 
 static const char *last_line(struct buf *b)
@@ -274,42 +272,87 @@ static const char *last_line(struct buf *b)
     return nl ? nl + 1 : b->p;
 }
 
-static enum err_code finish(const struct kube_exec *x, int status, int64_t deadline_us,
-                            struct buf *out, struct buf *err, struct kube_credential *cred,
-                            struct err *e)
+static enum err_code finish(struct kube_plugin *p, int status, struct kube_credential *cred, struct err *e)
 {
-    if (out->failed)
+    if (p->out.failed)
         return err_set(e, ERR_LIMIT, "printed more than %d bytes", CREDENTIAL_MAX);
     if (status == -1)
         return err_set(e, ERR_IO, "still running after %.3g s; it was killed",
-                       (double)deadline_us / (double)US_PER_S);
+                       (double)p->deadline_us / (double)US_PER_S);
     if (WIFSIGNALED(status))
         return err_set(e, ERR_IO, "killed by signal %d", WTERMSIG(status));
     if (WEXITSTATUS(status))
-        return err_set(e, ERR_IO, "exit status %d: %.200s", WEXITSTATUS(status), last_line(err));
-    return kube_credential_parse(out->p, out->n, x->api_version, cred, e);
+        return err_set(e, ERR_IO, "exit status %d: %.200s", WEXITSTATUS(status), last_line(&p->err));
+    return kube_credential_parse(p->out.p, p->out.n, p->config->exec->api_version, cred, e);
+}
+
+static enum err_code wrapped(const struct kube_config *c, enum err_code rc, struct err *e)
+{
+    return rc ? err_wrap(e, "kubeconfig %s: credential plugin %s", c->source, c->exec->command) : ERR_OK;
+}
+
+enum err_code kube_plugin_start(const struct kube_config *c, int64_t deadline_us,
+                                struct kube_plugin **out, struct err *e)
+{
+    struct kube_plugin *p = mem_zero(1, sizeof *p);
+    *p = (struct kube_plugin){.config = c,
+                              .process = {.out = -1, .err = -1},
+                              .out = buf_init(CREDENTIAL_MAX),
+                              .err = buf_init(STDERR_MAX),
+                              .until_us = clock_mono_us() + deadline_us,
+                              .deadline_us = deadline_us};
+    enum err_code rc = start(c, &p->process, e);
+    p->reaped = rc != ERR_OK;
+    *out = rc ? NULL : p;
+    if (rc)
+        kube_plugin_free(p);
+    return wrapped(c, rc, e);
+}
+
+bool kube_plugin_step(struct kube_plugin *p, int64_t wait_us, struct kube_credential *cred,
+                      enum err_code *rc, struct err *e)
+{
+    int status = 0;
+    int64_t left_us = p->until_us - clock_mono_us();
+    bool reading = read_outputs(p, wait_us < left_us ? wait_us : left_us), late = left_us <= 0;
+    if (!late && !p->out.failed && reading)
+        return false;
+    if (!late && !p->out.failed && waitpid(p->process.pid, &status, WNOHANG) == 0) {
+        if (wait_us > 0)
+            poll(NULL, 0, 1); /* it has closed its outputs and is about to end */
+        return false;
+    }
+    p->reaped = !late && !p->out.failed;
+    end_process(p);
+    *cred = (struct kube_credential){.expires_us = INT64_MAX};
+    *rc = wrapped(p->config, finish(p, late ? -1 : status, cred, e), e);
+    return true;
+}
+
+void kube_plugin_free(struct kube_plugin *p)
+{
+    if (!p)
+        return;
+    end_process(p);
+    if (p->process.out >= 0)
+        close(p->process.out);
+    if (p->process.err >= 0)
+        close(p->process.err);
+    if (p->out.n)
+        explicit_bzero(p->out.p, p->out.n);
+    buf_fini(&p->out);
+    buf_fini(&p->err);
+    mem_free(p);
 }
 
 enum err_code kube_exec_run(const struct kube_config *c, int64_t deadline_us,
                             struct kube_credential *cred, struct err *e)
 {
-    struct process p;
-    struct buf out = buf_init(CREDENTIAL_MAX), err = buf_init(STDERR_MAX);
-    int64_t until_us = clock_mono_us() + deadline_us;
+    struct kube_plugin *p;
     *cred = (struct kube_credential){.expires_us = INT64_MAX};
-    enum err_code rc = start(c, &p, e);
-    if (!rc) {
-        bool in_time = read_outputs(&p, until_us, &out, &err);
-        int status = reap(&p, in_time && !out.failed, until_us);
-        close(p.out);
-        close(p.err);
-        rc = finish(c->exec, status, deadline_us, &out, &err, cred, e);
-    }
-    if (rc)
-        err_wrap(e, "kubeconfig %s: credential plugin %s", c->source, c->exec->command);
-    if (out.n)
-        explicit_bzero(out.p, out.n);
-    buf_fini(&out);
-    buf_fini(&err);
+    enum err_code rc = kube_plugin_start(c, deadline_us, &p, e);
+    while (!rc && !kube_plugin_step(p, US_PER_S, cred, &rc, e))
+        ;
+    kube_plugin_free(p); /* NULL when it did not start */
     return rc;
 }

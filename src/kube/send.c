@@ -2,7 +2,9 @@
  *
  * Everything that leaves goes through kube_send(): the read-only switch is here and nowhere else,
  * as are credentials of a plugin and the counters.  Plugin credentials are renewed a minute before
- * they expire, or when the server says 401. */
+ * they expire, or when the server says 401, by a plugin that a timer looks after: only the first run,
+ * in kube_new(), is waited for.  Those at hand are used until they expire; after that, or after a 401,
+ * calls wait for the plugin within their deadlines (client.c). */
 #include <assert.h>
 #include <string.h>
 
@@ -10,7 +12,10 @@
 #include "base/mem.h"
 #include "kube/client_priv.h"
 
-enum { EXEC_DEADLINE_S = 20 };
+enum {
+    EXEC_DEADLINE_S = 20,
+    STEP_MS = 10 /* between looks at a running plugin */
+};
 
 struct kube_exchange {
     struct kube *k;
@@ -43,52 +48,140 @@ static void server_retire(struct kube_server *s)
         server_free(s);
 }
 
-enum err_code kube_server_open(struct kube *k, struct err *e)
+/* Takes the credential. */
+static enum err_code server_make(struct kube *k, struct kube_credential *cred, struct err *e)
 {
     struct kube_server *s = mem_zero(1, sizeof *s);
-    enum err_code rc = ERR_OK;
     s->opts = k->config->server;
-    s->cred.expires_us = INT64_MAX;
-    if (k->config->exec)
-        rc = kube_exec_run(k->config, EXEC_DEADLINE_S * US_PER_S, &s->cred, e);
+    s->cred = *cred;
     if (s->cred.token)
         s->opts.token = s->cred.token;
     if (s->cred.cert_pem) {
         s->opts.cert_pem = s->cred.cert_pem;
         s->opts.key_pem = s->cred.key_pem;
     }
-    if (!rc) {
-        rc = http_server_new(&s->opts, &s->http, e);
-        if (rc)
-            err_wrap(e, "%s", k->config->source);
-    }
+    enum err_code rc = http_server_new(&s->opts, &s->http, e);
     if (rc) {
         server_free(s);
-        return rc;
+        return err_wrap(e, "%s", k->config->source);
     }
     server_retire(k->server);
     k->server = s;
     k->renew = false;
+    k->fresh_until_us = clock_mono_us() + k->o.renew_us;
     return ERR_OK;
+}
+
+/* ---- renewal ------------------------------------------------------------------------------ */
+
+static void renew(void *ctx);
+
+/* A minute before they expire, whether anything is to be sent or not. */
+static void renew_in_time(struct kube *k)
+{
+    int64_t expires_us = k->server->cred.expires_us, left_us = expires_us - clock_wall_us() - US_PER_MIN;
+    if (k->config->exec && expires_us != INT64_MAX)
+        kube_timer_set(k, &k->plugin_timer, left_us > k->o.renew_us ? left_us : k->o.renew_us, renew, k);
+}
+
+static void failed(struct kube *k)
+{
+    k->plugin_again_us = clock_mono_us() + k->o.renew_us;
+    kube_timer_set(k, &k->plugin_timer, k->o.renew_us, renew, k);
+}
+
+static void step(void *ctx)
+{
+    struct kube *k = ctx;
+    struct kube_credential cred;
+    enum err_code rc;
+    if (!kube_plugin_step(k->plugin, 0, &cred, &rc, &k->plugin_error)) {
+        kube_timer_set(k, &k->plugin_timer, STEP_MS * US_PER_MS, step, k);
+        return;
+    }
+    kube_plugin_free(k->plugin);
+    k->plugin = NULL;
+    if (!rc)
+        rc = server_make(k, &cred, &k->plugin_error);
+    if (rc)
+        failed(k);
+    else
+        renew_in_time(k);
+}
+
+/* Good enough to send with.  What expires while it is new is left to the server: clocks may differ. */
+static bool usable(const struct kube *k)
+{
+    return !k->renew &&
+           (clock_wall_us() < k->server->cred.expires_us || clock_mono_us() < k->fresh_until_us);
+}
+
+static bool due(const struct kube *k)
+{
+    int64_t expires_us = k->server->cred.expires_us, now_us = clock_mono_us();
+    bool old = expires_us != INT64_MAX && clock_wall_us() > expires_us - US_PER_MIN && now_us >= k->fresh_until_us;
+    return k->config->exec && !k->plugin && (k->renew || old) && now_us >= k->plugin_again_us;
+}
+
+static void renew(void *ctx)
+{
+    struct kube *k = ctx;
+    if (!due(k)) {
+        if (!k->plugin)
+            renew_in_time(k);
+        return;
+    }
+    if (kube_plugin_start(k->config, EXEC_DEADLINE_S * US_PER_S, &k->plugin, &k->plugin_error))
+        failed(k);
+    else
+        kube_timer_set(k, &k->plugin_timer, STEP_MS * US_PER_MS, step, k);
+}
+
+enum err_code kube_server_open(struct kube *k, struct err *e)
+{
+    struct kube_credential cred = {.expires_us = INT64_MAX};
+    enum err_code rc =
+        k->config->exec ? kube_exec_run(k->config, EXEC_DEADLINE_S * US_PER_S, &cred, e) : ERR_OK;
+    if (!rc)
+        rc = server_make(k, &cred, e);
+    if (!rc)
+        renew_in_time(k);
+    return rc;
 }
 
 void kube_server_close(struct kube *k)
 {
+    kube_timer_stop(&k->plugin_timer);
+    kube_plugin_free(k->plugin);
     server_retire(k->server);
+    k->plugin = NULL;
     k->server = NULL;
 }
 
 bool kube_renew_credentials(struct kube *k)
 {
-    k->renew = k->config->exec != NULL;
-    return k->renew;
+    if (!k->config->exec)
+        return false;
+    k->renew = k->renew || clock_mono_us() >= k->fresh_until_us; /* else the older ones were refused */
+    return true;
+}
+
+bool kube_credentials_awaited(struct kube *k)
+{
+    if (due(k))
+        renew(k);
+    return k->plugin && !usable(k);
 }
 
 static enum err_code credentials(struct kube *k, struct err *e)
 {
-    bool old = k->server->cred.expires_us != INT64_MAX &&
-               clock_wall_us() > k->server->cred.expires_us - US_PER_MIN;
-    return k->config->exec && (k->renew || old) ? kube_server_open(k, e) : ERR_OK;
+    if (kube_credentials_awaited(k))
+        return err_set(e, ERR_IO, "kubeconfig %s: credential plugin %s still runs", k->config->source,
+                       k->config->exec->command);
+    if (!k->config->exec || usable(k))
+        return ERR_OK;
+    *e = k->plugin_error;
+    return e->code;
 }
 
 /* ---- the switch -------------------------------------------------------------------------- */

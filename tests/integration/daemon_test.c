@@ -1,4 +1,6 @@
 /* The daemon against the test API server: what it does, what it must not do, and what the next leader finds. */
+#include <sys/stat.h>
+
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/mem.h"
@@ -426,5 +428,38 @@ TEST(rounds_go_on_while_the_look_up_of_a_further_kind_hangs)
     rounds(&w, "chat", 1500, 12);
     assert_true(live_world_units(&w, "chat") > 2);
     assert_true(clock_mono_us() - from_us < 8 * US_PER_S); /* less than one time-out of a request */
+    live_world_stop(&w);
+}
+
+/* The second run of the plugin never ends; the credentials of the first last for half a minute more. */
+static void log_in_by_a_slow_plugin(struct live_world *w)
+{
+    const char *plugin = test_path("%s/slow-plugin", test_tmp_dir());
+    const char *text = test_path(
+        "#!/bin/sh\n[ -e %s.ran ] && sleep 1000\ntouch %s.ran\n"
+        "echo '{\"kind\":\"ExecCredential\",\"apiVersion\":\"client.authentication.k8s.io/v1\",\"status\":{\"token\":\"r0\","
+        "\"expirationTimestamp\":\"'$(date -u -d '+30 seconds' +%%Y-%%m-%%dT%%H:%%M:%%SZ)'\"}}'\n", plugin, plugin);
+    test_write_file(plugin, text, strlen(text));
+    (void)chmod(plugin, 0700);
+    text = test_path("current-context: a\ncontexts: [{name: a, context: {cluster: a, user: a}}]\n"
+                     "clusters: [{name: a, cluster: {server: '%s'}}]\n"
+                     "users: [{name: a, user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: %s}}}]\n",
+                     apiserver_url(w->api), plugin);
+    test_write_file(w->seat[0].kubeconfig, text, strlen(text));
+}
+
+TEST(rounds_go_on_while_a_credential_plugin_hangs)
+{
+    struct live_world w;
+    live_world_start(&w, "single", "policy: rules\n", NULL);
+    live_world_target(&w, "chat", 2, 20, "");
+    log_in_by_a_slow_plugin(&w);
+    live_world_up(&w, 0);
+    int64_t from_us = clock_mono_us();
+    rounds(&w, "chat", 100, 6);
+    rounds(&w, "chat", 1500, 12);
+    assert_true(live_world_units(&w, "chat") > 2);
+    live_world_down(&w, 0);
+    assert_true(clock_mono_us() - from_us < 8 * US_PER_S); /* a plugin is given 20 s */
     live_world_stop(&w);
 }
