@@ -14,21 +14,6 @@ static struct {
     struct buf out;
 } last;
 
-static const char *program(void)
-{
-    static char path[600];
-    const char *given = getenv("SLUICE_BIN");
-    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 20);
-    assert_true(n > 0);
-    path[n] = '\0';
-    for (int up = 0; up < 3; up++) /* build/<config>/tests/integration/run */
-        *strrchr(path, '/') = '\0';
-    (void)snprintf(path + strlen(path), 20, "/sluice");
-    if (given && *given)
-        (void)snprintf(path, sizeof path, "%s", given);
-    return path;
-}
-
 /* Both outputs together. */
 static int run(const char *fmt, ...) PRINTF_LIKE(1, 2);
 static int run(const char *fmt, ...)
@@ -39,7 +24,7 @@ static int run(const char *fmt, ...)
     (void)vsnprintf(args, sizeof args, fmt, ap);
     va_end(ap);
     (void)snprintf(line, sizeof line, "cd '%s' && SLUICE_STATE_DIR=. NO_COLOR=1 '%s' %s 2>&1",
-                   test_tmp_dir(), program(), args);
+                   test_tmp_dir(), test_program(), args);
     FILE *f = popen(line, "r");
     assert_non_null(f);
     buf_fini(&last.out);

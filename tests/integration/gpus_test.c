@@ -5,22 +5,9 @@
 #include "tests/support/nvml_standin.h"
 #include "tests/support/test.h"
 
-static const char *program(void)
-{
-    static char path[600];
-    const char *given = getenv("SLUICE_BIN");
-    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 16);
-    assert_true(n > 0);
-    path[n] = 0;
-    for (int up = 0; up < 3; up++) /* build/<config>/tests/integration/run */
-        *strrchr(path, '/') = 0;
-    strcat(path, "/sluice");
-    return given && *given ? given : path;
-}
-
 static int say(const char *args, char *out, size_t size)
 {
-    FILE *f = popen(test_path("%s gpus %s 2>&1", program(), args), "r");
+    FILE *f = popen(test_path("%s gpus %s 2>&1", test_program(), args), "r");
     assert_non_null(f);
     size_t n = fread(out, 1, size - 1, f);
     out[n] = 0;

@@ -44,26 +44,9 @@ static void start_prometheus(struct test_prometheus *p)
 /* ---- the program --------------------------------------------------------------------------------
  */
 
-static const char *program(void)
-{
-    static char path[600];
-    const char *given = getenv("SLUICE_BIN");
-    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 16);
-    assert_true(n > 0);
-    path[n] = 0;
-    for (int up = 0; up < 3; up++) /* build/<config>/tests/integration/run */
-        *strrchr(path, '/') = 0;
-    strcat(path, "/sluice");
-    if (given && *given)
-        (void)snprintf(path, sizeof path, "%s", given);
-    if (access(path, X_OK) != 0)
-        fail_msg("no program %s: build it with make, or name it in SLUICE_BIN", path);
-    return path;
-}
-
 static pid_t start_program(const char *const *args)
 {
-    const char *path = program();
+    const char *path = test_program();
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid > 0)

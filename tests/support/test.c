@@ -18,6 +18,23 @@ const char *test_data_dir(void)
     return dir;
 }
 
+const char *test_program(void)
+{
+    static char path[600];
+    const char *given = getenv("SLUICE_BIN");
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 16);
+    assert_true(n > 0);
+    path[n] = '\0';
+    for (int up = 0; up < 3; up++) /* build/<config>/tests/integration/run */
+        *strrchr(path, '/') = '\0';
+    (void)strcat(path, "/sluice");
+    if (given && *given)
+        (void)snprintf(path, sizeof path, "%s", given);
+    if (access(path, X_OK) != 0)
+        fail_msg("no program %s: build it with make, or name it in SLUICE_BIN", path);
+    return path;
+}
+
 uint64_t test_seed(void)
 {
     const char *s = getenv("TEST_SEED");

@@ -36,6 +36,9 @@ void test_register(const char *name, CMUnitTestFunction fn);
 const char *test_data_dir(void);
 /* A fresh empty folder under $TMPDIR, removed when the process ends. */
 const char *test_tmp_dir(void);
+/* The program that belongs to this test binary ($SLUICE_BIN, else of the same configuration); fails the test if it is
+ * not built. */
+const char *test_program(void);
 /* Seed of randomised tests: $TEST_SEED, else 1; printed when the run fails. */
 uint64_t test_seed(void);
 /* Path in a static ring of 8 buffers: printf-like. */

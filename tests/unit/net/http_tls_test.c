@@ -4,33 +4,8 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "net/server.h"
+#include "tests/support/certs.h"
 #include "tests/support/test.h"
-
-static void run(const char *command)
-{
-    if (system(command) != 0)
-        fail_msg("failed: %s", command);
-}
-
-static void make_ca(const char *dir, const char *name)
-{
-    run(test_path("cd %s && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes "
-                  "-days 2 -subj /CN=%s "
-                  "-keyout %s.key -out %s.pem 2>/dev/null",
-                  dir, name, name, name));
-}
-
-static void make_cert(const char *dir, const char *name, const char *alt_names, const char *use)
-{
-    run(test_path(
-        "cd %s && openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=%s "
-        "-keyout %s.key -out %s.csr 2>/dev/null && printf "
-        "'extendedKeyUsage=%s\\nsubjectAltName=%s' > %s.ext && "
-        "openssl x509 -req -in %s.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile "
-        "%s.ext "
-        "-out %s.pem 2>/dev/null",
-        dir, name, name, name, use, alt_names, name, name, name, name));
-}
 
 static void handler(void *ctx, const struct server_request *in, struct server_reply *out)
 {
@@ -55,8 +30,8 @@ static void rig_start(struct rig *r, const char *alt_names, bool client_cert)
     r->dir = test_tmp_dir();
     make_ca(r->dir, "ca");
     make_ca(r->dir, "stranger");
-    make_cert(r->dir, "server", alt_names, "serverAuth");
-    make_cert(r->dir, "alice", "DNS:alice", "clientAuth");
+    make_cert_for(r->dir, "ca", "server", "serverAuth", alt_names);
+    make_cert_for(r->dir, "ca", "alice", "clientAuth", "DNS:alice");
     o.cert_file = test_path("%s/server.pem", r->dir);
     o.key_file = test_path("%s/server.key", r->dir);
     o.client_ca_file = client_cert ? test_path("%s/ca.pem", r->dir) : NULL;

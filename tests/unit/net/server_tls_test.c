@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "tests/support/certs.h"
 #include "tests/support/test.h"
 
 static void handler(void *ctx, const struct server_request *in, struct server_reply *out)
@@ -20,34 +21,6 @@ static void handler(void *ctx, const struct server_request *in, struct server_re
     out->status = 200;
     out->body = buf_init(1 << 16);
     buf_fmt(&out->body, "cn=%s", in->client_cn ? in->client_cn : "-");
-}
-
-static void run(const char *command)
-{
-    if (system(command) != 0)
-        fail_msg("failed: %s", command);
-}
-
-/* A CA `name`.pem/.key in dir. */
-static void make_ca(const char *dir, const char *name)
-{
-    run(test_path("cd %s && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes "
-                  "-days 2 -subj /CN=%s "
-                  "-keyout %s.key -out %s.pem 2>/dev/null",
-                  dir, name, name, name));
-}
-
-/* A certificate `name` signed by `ca`; `use` is serverAuth or clientAuth. */
-static void make_cert(const char *dir, const char *ca, const char *name, const char *use, int days)
-{
-    run(test_path(
-        "cd %s && openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=%s "
-        "-keyout %s.key -out %s.csr 2>/dev/null && "
-        "printf 'extendedKeyUsage=%s\\nsubjectAltName=IP:127.0.0.1' > %s.ext && "
-        "openssl x509 -req -in %s.csr -CA %s.pem -CAkey %s.key -CAcreateserial -days %d -extfile "
-        "%s.ext "
-        "-out %s.pem 2>/dev/null",
-        dir, name, name, name, use, name, name, ca, ca, days, name, name));
 }
 
 /* One request over TLS; "" when the handshake or the answer failed.  `server_cn` gets the name on
@@ -116,7 +89,7 @@ TEST(https_answers_and_a_rotated_certificate_serves_the_next_connection)
 {
     const char *dir = test_tmp_dir();
     make_ca(dir, "ca");
-    make_cert(dir, "ca", "server", "serverAuth", 2);
+    make_cert(dir, "ca", "server", "serverAuth");
     struct server_opts o = opts(dir);
     struct server *s = NULL;
     struct err e;
@@ -125,12 +98,12 @@ TEST(https_answers_and_a_rotated_certificate_serves_the_next_connection)
     assert_non_null(strstr(ask_tls(s, NULL, NULL, cn, sizeof cn), "cn=-"));
     assert_string_equal(cn, "server");
 
-    make_cert(dir, "ca", "next", "serverAuth", 2);
-    run(test_path("cd %s && cp next.pem server.pem", dir));
+    make_cert(dir, "ca", "next", "serverAuth");
+    shell("cd %s && cp next.pem server.pem", dir);
     assert_err(server_reload_tls(s, &e), ERR_MISMATCH, &e, "not the key of the certificate");
     assert_non_null(strstr(ask_tls(s, NULL, NULL, cn, sizeof cn), "cn=-"));
     assert_string_equal(cn, "server"); /* the old pair is kept */
-    run(test_path("cd %s && cp next.key server.key", dir));
+    shell("cd %s && cp next.key server.key", dir);
     assert_ok(server_reload_tls(s, &e), &e);
     assert_ok(server_reload_tls(s, &e), &e); /* unchanged files */
     assert_non_null(strstr(ask_tls(s, NULL, NULL, cn, sizeof cn), "cn=-"));
@@ -143,10 +116,10 @@ TEST(client_certificates_name_the_client_and_bad_ones_end_the_handshake)
     const char *dir = test_tmp_dir();
     make_ca(dir, "ca");
     make_ca(dir, "stranger");
-    make_cert(dir, "ca", "server", "serverAuth", 2);
-    make_cert(dir, "ca", "alice", "clientAuth", 2);
-    make_cert(dir, "stranger", "mallory", "clientAuth", 2);
-    make_cert(dir, "ca", "web", "serverAuth", 2);
+    make_cert(dir, "ca", "server", "serverAuth");
+    make_cert(dir, "ca", "alice", "clientAuth");
+    make_cert(dir, "stranger", "mallory", "clientAuth");
+    make_cert(dir, "ca", "web", "serverAuth");
     static const struct {
         const char *who;
         const char *optional, *required; /* what comes back; "": no answer */
@@ -188,8 +161,8 @@ TEST(an_expired_client_certificate_ends_the_handshake)
 {
     const char *dir = test_tmp_dir();
     make_ca(dir, "ca");
-    make_cert(dir, "ca", "server", "serverAuth", 2);
-    make_cert(dir, "ca", "alice", "clientAuth", 2);
+    make_cert(dir, "ca", "server", "serverAuth");
+    make_cert(dir, "ca", "alice", "clientAuth");
     struct server_opts o = opts(dir);
     o.client_ca_file = test_path("%s/ca.pem", dir);
     struct server *s = NULL;
@@ -208,7 +181,7 @@ TEST(files_that_are_no_certificates_are_errors)
 {
     const char *dir = test_tmp_dir();
     make_ca(dir, "ca");
-    make_cert(dir, "ca", "server", "serverAuth", 2);
+    make_cert(dir, "ca", "server", "serverAuth");
     struct server_opts o = opts(dir);
     struct server *s = NULL;
     struct err e;
@@ -223,7 +196,7 @@ TEST(a_client_that_never_shakes_hands_is_cut)
 {
     const char *dir = test_tmp_dir();
     make_ca(dir, "ca");
-    make_cert(dir, "ca", "server", "serverAuth", 2);
+    make_cert(dir, "ca", "server", "serverAuth");
     struct server_opts o = opts(dir);
     o.idle_us = 100 * US_PER_MS;
     struct server *s = NULL;

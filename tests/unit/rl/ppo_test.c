@@ -5,9 +5,10 @@
 #include "rl/ppo.h"
 #include "rl/rollout.h"
 #include "tests/support/rl_env.h"
+#include "tests/support/rl_file.h"
 #include "tests/support/test.h"
 
-enum { LANES = 48, BYTES_MAX = 1 << 20 };
+enum { LANES = 48 };
 
 static struct ppo_cfg small(enum nn_shape shape, int64_t iterations)
 {
@@ -40,26 +41,6 @@ static void finish(struct run *r)
 {
     ppo_free(r->ppo);
     test_env_free(r->env);
-}
-
-static size_t read_all(const char *path, unsigned char *out)
-{
-    FILE *f = fopen(path, "rb");
-    assert_non_null(f);
-    size_t n = fread(out, 1, BYTES_MAX, f);
-    (void)fclose(f);
-    assert_true(n > 0 && n < BYTES_MAX);
-    return n;
-}
-
-static void assert_same_file(const char *a, const char *b)
-{
-    unsigned char *x = mem_zero(BYTES_MAX, 1), *y = mem_zero(BYTES_MAX, 1);
-    size_t n = read_all(a, x);
-    assert_int_equal(read_all(b, y), n);
-    assert_memory_equal(x, y, n);
-    mem_free(x);
-    mem_free(y);
 }
 
 /* Stops after *left iterations. */
