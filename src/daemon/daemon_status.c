@@ -41,18 +41,26 @@ static void set(struct daemon *d, struct live *l, enum condition_type type, bool
     (void)condition_set(&l->status, type, is ? CONDITION_TRUE : CONDITION_FALSE, is ? yes : no, message, d->now_us);
 }
 
+static void fill_active(struct daemon *d, struct live *l)
+{
+    const char *hold = l->hold != LIVE_HOLD_NONE           ? live_hold_name(l->hold)
+                       : freeze_on(d->freeze)              ? "Frozen"
+                       : l->target.view.claims.paused      ? "Paused"
+                                                           : NULL;
+    const char *why = l->faults.n ? l->faults.text : l->policy_error.code ? l->policy_error.msg
+                      : l->hold == LIVE_HOLD_NO_WORKLOAD ? l->scale.error.msg
+                      : l->hold == LIVE_HOLD_OWNERS ? d->owners_unknown : "";
+    set(d, l, CONDITION_ACTIVE, !hold, "Deciding", hold, why);
+}
+
 static void fill_conditions(struct daemon *d, struct live *l)
 {
     const struct target *t = &l->target;
     const struct capacity_view *v = &t->view;
     char text[STATUS_TEXT];
-    const char *hold = l->hold == LIVE_HOLD_NONE ? "" : live_hold_name(l->hold);
-    const char *why = l->faults.n ? l->faults.text : l->policy_error.code ? l->policy_error.msg
-                      : l->hold == LIVE_HOLD_NO_WORKLOAD ? l->scale.error.msg
-                      : l->hold == LIVE_HOLD_OWNERS ? d->owners_unknown : hold;
     (void)snprintf(text, sizeof text, "%d of %d units are ready", l->status.ready, l->status.current);
     set(d, l, CONDITION_READY, l->status.ready >= l->status.current, "UnitsReady", "UnitsNotReady", text);
-    set(d, l, CONDITION_ACTIVE, l->hold == LIVE_HOLD_NONE, "Deciding", *hold ? hold : "Held", why);
+    fill_active(d, l);
     (void)snprintf(text, sizeof text, "%.240s%s%.240s", l->owner.owner, *l->owner.owner ? ": " : "", l->owner.advice);
     if (l->owner.kind == OWNER_NONE && *d->owners_unknown)
         (void)condition_set(&l->status, CONDITION_OWNED, CONDITION_UNKNOWN, "OwnersUnknown", d->owners_unknown, d->now_us);

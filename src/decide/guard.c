@@ -100,7 +100,7 @@ void guard_options_reference(struct guard_options *g)
 #define REASON_LIST(X)                                                                             \
     X(NONE, HOLD, "nothing against it")                                                            \
     X(FROZEN, VETO, "everything is frozen")                                                        \
-    X(PAUSED, VETO, "the target is paused by annotation")                                          \
+    X(PAUSED, VETO, "the target is paused")                                                        \
     X(UNMANAGED, VETO, "the target is not managed at this stage")                                  \
     X(OWNED, VETO, "another controller owns the size of this target")                              \
     X(STALE, HOLD, "the newest complete sample is %.0f s old, over %.0f s")                        \

@@ -133,6 +133,32 @@ TEST(an_autoscaler_is_seen_where_autoscaling_v2_is_not_served)
     live_world_stop(&w);
 }
 
+static void assert_condition(struct live_world *w, const char *name, const char *text)
+{
+    char *all = apiserver_field(w->api, test_path("/apis/sluice.dev/v1alpha1/namespaces/shop/capacitytargets/%s", name),
+                                "status.conditions");
+    assert_non_null(all);
+    if (!strstr(all, text))
+        fail_msg("%s is not in %s", text, all);
+    mem_free(all);
+}
+
+TEST(a_paused_or_frozen_target_says_that_it_is_not_active)
+{
+    struct live_world w;
+    live_world_start(&w, "single", "policy: rules\n", NULL);
+    live_world_target(&w, "free", 2, 20, "");
+    live_world_target(&w, "chat", 2, 20, "  paused: true\n");
+    live_world_up(&w, 0);
+    rounds(&w, "free", 100, 4);
+    assert_condition(&w, "free", "\"reason\":\"Deciding\"");
+    assert_condition(&w, "chat", "\"reason\":\"Paused\"");
+    assert_int_equal(live_world_post(&w, 0, "/api/v1/freeze", "{}"), 200);
+    rounds(&w, "free", 100, 4);
+    assert_condition(&w, "free", "\"reason\":\"Frozen\"");
+    live_world_stop(&w);
+}
+
 TEST(the_next_leader_goes_on_with_cooldowns_and_repeats_nothing)
 {
     struct live_world w;

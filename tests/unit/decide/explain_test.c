@@ -160,7 +160,7 @@ TEST(a_decision_is_explained_as_a_whole)
     assert_non_null(strstr(out.p, "10 units, kept (hpa proposed 14) by hpa\n"));
     assert_non_null(strstr(out.p, "because: GPU use 0.98"));
     assert_non_null(strstr(out.p, "rule: threshold would have gone to 11\n"));
-    assert_non_null(strstr(out.p, "freeze veto: the target is paused by annotation [10..10]\n"));
+    assert_non_null(strstr(out.p, "freeze veto: the target is paused [10..10]\n"));
     assert_null(strstr(out.p, "cooldown"));
     assert_int_equal(explain_decisive(&f.record)->check, GUARD_FREEZE);
     buf_clear(&out);
