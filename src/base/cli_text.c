@@ -14,7 +14,7 @@ static const char *const built_ins[][2] = {
     {"completion", "print shell completion: bash or zsh"},
     {"man", "print the manual page (troff)"},
 };
-enum { N_BUILT_INS = sizeof built_ins / sizeof built_ins[0] };
+enum { N_FORMATS = CLI_CSV + 1, N_BUILT_INS = sizeof built_ins / sizeof built_ins[0] };
 
 const char *cli_metavar(const struct opt_row *row)
 {
@@ -129,6 +129,38 @@ void cli_write_help(const struct cli_app *app, struct buf *out)
     buf_fmt(out, "\n\"%s COMMAND --help\" tells more.  Exit codes: 0 done, 1 failed, 2 usage.\n", app->name);
 }
 
+/* The common options as this command takes them: without -c and --set where there are no settings, with the formats it
+ * prints. */
+static void list_common(const struct cli_cmd *cmd, struct buf *out)
+{
+    for (size_t i = 0; i < cli_common_table.n; i++) {
+        struct opt_row row = cli_common_table.rows[i];
+        const char *names[N_FORMATS + 1] = {0};
+        bool settings = strcmp(row.name, "config") == 0 || strcmp(row.name, "set") == 0;
+        if (settings && !cmd->config)
+            continue;
+        if (strcmp(row.name, "format") == 0 && cmd->formats) {
+            size_t n = 0;
+            for (int f = 0; f < N_FORMATS; f++)
+                if (cmd->formats >> f & 1)
+                    names[n++] = row.names[f];
+            if (n == 1)
+                continue;
+            row.names = names;
+        }
+        const struct opt_table one = {.name = cli_common_table.name, .rows = &row, .n = 1};
+        list_options(&one, out);
+    }
+}
+
+static bool is_command(const struct cli_app *app, const char *name)
+{
+    for (size_t i = 0; i < app->n_cmds; i++)
+        if (strcmp(app->cmds[i].name, name) == 0)
+            return true;
+    return false;
+}
+
 void cli_write_cmd_help(const struct cli_app *app, const struct cli_cmd *cmd, struct buf *out)
 {
     buf_fmt(out, "%s %s - %s\n\nUsage: %s %s [OPTIONS]%s%s\n", app->name, cmd->name, cmd->summary,
@@ -139,11 +171,17 @@ void cli_write_cmd_help(const struct cli_app *app, const struct cli_cmd *cmd, st
         buf_str(out, "\nOptions:\n");
         list_options(cmd->opts, out);
     }
-    buf_str(out, "\nOptions of every command:\n");
-    list_options(&cli_common_table, out);
-    if (cmd->config)
-        buf_fmt(out, "\n-c FILE and --set KEY=VALUE change keys of the %s; \"%s %s\" lists them.\n",
-                cmd->config->name, app->name, app->settings ? app->settings : "man");
+    buf_str(out, "\nCommon options:\n");
+    list_common(cmd, out);
+    if (!cmd->config)
+        return;
+    const char *name = cmd->config->name, *lists = app->settings ? app->settings : "man";
+    if (app->settings && is_command(app, name)) /* its settings are also those of commands that speak to it */
+        buf_fmt(out, "\n-c FILE and --set KEY=VALUE are the settings of `%s %s`; \"%s %s %s\" lists them.\n", app->name, name,
+                app->name, lists, name);
+    else
+        buf_fmt(out, "\n-c FILE and --set KEY=VALUE change keys of the %s; \"%s %s\" lists them.\n", name, app->name,
+                lists);
 }
 
 /* ---- man page -------------------------------------------------------------------------------- */

@@ -20,7 +20,7 @@ enum { BODY_BYTES = 8192, NOT_LEADER = 421 };
 #define REPLICA_ROWS                                                                               \
     OPT_STRINGS(                                                                                   \
         S, urls, "url", NULL,                                                                      \
-        "a replica; repeatable; else the one of -c FILE, $SLUICE_URL, http://127.0.0.1:8090",      \
+        "a replica; else the one of -c FILE, $SLUICE_URL, http://127.0.0.1:8090",      \
         .metavar = "URL"),                                                                         \
         OPT_STRING(S, all_replicas, "all_replicas", NULL,                                          \
                    "every address of a headless Service, such as "                                 \

@@ -14,7 +14,7 @@ struct doctor_args {
 #define S struct doctor_args
 static const struct opt_row rows[] = {
     OPT_STRINGS(S, urls, "url", NULL,
-                "a replica, to try its freeze; repeatable; else the one of -c FILE",
+                "a replica, to try its freeze; else the one of -c FILE",
                 .metavar = "URL"),
     OPT_STRING(S, token_file, "token_file", NULL, "the token for them; else serve.token_file",
                .metavar = "FILE"),

@@ -126,9 +126,8 @@ static enum err_code run(struct cli_ctx *c, struct err *e)
 const struct cli_cmd cmd_gpus = {
     .name = "gpus",
     .summary = "the GPUs of this machine, through NVML",
-    .help = "What a card does not support is left out.  With --exposition and a timer this feeds "
-            "node_exporter where DCGM does "
-            "not run:\n\n  sluice gpus --exposition -o /var/lib/node_exporter/gpus.prom\n",
+    .help = "What a card does not support is left out.  With --exposition and a timer this feeds\n"
+            "node_exporter where DCGM does not run:\n\n  sluice gpus --exposition -o /var/lib/node_exporter/gpus.prom\n",
     .opts = &table,
     .run = run,
 };

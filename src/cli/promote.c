@@ -202,8 +202,8 @@ const struct cli_cmd cmd_promote = {
         "champion and challenger: replays the recorded days with both, and says whether to change",
     .help = "Exit 0 when the challenger costs significantly less and is no worse on the SLO, 1 "
             "when it is not proven.\n"
-            "Needs three days of records, and asks for seven.  Changes nothing; --apply notes it "
-            "in every store named, also while the daemon has it.\n\n"
+            "Needs three days of records, and asks for seven.  Changes nothing; --apply "
+            "notes it\nin every store named, also while the daemon has it.\n\n"
             "    sluice promote --challenger mpc --since 14d\n"
             "    sluice promote --challenger /etc/sluice/new.safetensors --target prod/chat "
             "--format json",

@@ -47,8 +47,9 @@ static enum err_code run(struct cli_ctx *c, struct err *e)
 const struct cli_cmd cmd_run = {
     .name = "run",
     .summary = "decides and, as far as the stage allows, scales the targets of a cluster",
-    .help = "Reads its settings from -c FILE (see `sluice config run`).  In the stage observe, the default, nothing is "
-            "written to the cluster.  SIGHUP reads the settings again, SIGUSR1 freezes, SIGTERM stops in order.",
+    .help = "Reads its settings from -c FILE (see `sluice config run`).  In the stage observe, the default, nothing is\n"
+            "written to the cluster.  SIGHUP reads the settings again, SIGUSR1 freezes, SIGTERM stops in order.\n"
+            "docs/try-live.md starts all it needs on one machine.",
     .opts = &table,
     .config = &run_config_table,
     .run = run,

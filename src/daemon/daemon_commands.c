@@ -31,7 +31,10 @@ static void run(struct daemon *d, const struct command *c)
                               "the stage is observe: nothing is written to the cluster, so nothing can be fixed or "
                               "reset; it can from single on");
     } else if (!daemon_leads(d)) {
-        shared_command_answer(d->shared, c->id, COMMAND_NOT_LEADER, "this replica does not lead");
+        char holder[SHARED_NAME];
+        shared_holder(d->shared, holder);
+        shared_command_answer(d->shared, c->id, COMMAND_NOT_LEADER, "this replica does not lead%s%.100s%s",
+                              *holder ? ", " : "", holder, *holder ? " does" : "");
     } else if (l->source != LIVE_SPEC) {
         shared_command_answer(d->shared, c->id, COMMAND_REFUSED, "only a CapacityTarget is acted on: there is nothing to override or reset");
     } else {

@@ -199,7 +199,7 @@ void daemon_override(struct daemon *d, struct live *l, const struct command *c)
             shared_command_answer(d->shared, c->id, COMMAND_REFUSED, "%.220s", why);
         else
             shared_command_answer(d->shared, c->id, COMMAND_REFUSED,
-                                  "units: %d is outside 0..%d: nothing was changed%s", c->units, most,
+                                  "units: %d is outside 0..%d%s", c->units, most,
                                   c->units > most ? "; maxUnits of the CapacityTarget bounds overrides too, raise it first" : "");
         return;
     }

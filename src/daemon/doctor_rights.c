@@ -173,6 +173,10 @@ void doctor_see_permissions(struct doctor *d)
     }
     say_excess(d, &a);
     say_whose(d, &a);
+    if (d->config->lease.enabled && d->config->stage != STAGE_OBSERVE)
+        doctor_note(d, DOCTOR_PERMISSIONS, DOCTOR_OK, NULL, NULL, "the Lease is %s/%s",
+                    d->config->lease.namespace_ ? d->config->lease.namespace_ : kube_namespace(d->kube),
+                    d->config->lease.name);
     if (!a.refused)
         doctor_note(d, DOCTOR_PERMISSIONS, DOCTOR_OK, NULL, NULL,
                     "all %d rights that %s needs are there%s", a.allowed,

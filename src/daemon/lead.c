@@ -57,8 +57,8 @@ static void *run(void *arg)
             log_write(l->o.log, LOG_WARN, "lead", "lease cannot be asked for", "error=\"%s\"", e.msg);
         if (note(l) || lease_epoch(l->lease) != epoch) {
             epoch = lease_epoch(l->lease);
-            log_write(l->o.log, LOG_INFO, "lead", "holder", "holder=%s mine=%d", lease_holder(l->lease),
-                      lease_held(l->lease));
+            log_write(l->o.log, LOG_INFO, "lead", "holder", "holder=%s mine=%d lease=%s/%s",
+                      lease_holder(l->lease), lease_held(l->lease), l->o.lease.ns, l->o.lease.name);
             if (l->o.changed)
                 l->o.changed(l->o.ctx);
         }

@@ -98,7 +98,10 @@ static void *run(void *arg)
 {
     struct morning *m = arg;
     struct err e = {0};
-    if (morning_write(&m->o, m->until_us, m->base, &e))
+    enum err_code rc = morning_write(&m->o, m->until_us, m->base, &e);
+    if (rc == ERR_MISSING) /* the first day of a replica */
+        log_write(m->o.log, LOG_INFO, "report", "nothing to report yet", "why=\"%s\"", e.msg);
+    else if (rc)
         log_write(m->o.log, LOG_WARN, "report", "no daily report", "error=\"%s\"", e.msg);
     atomic_store(&m->done, true);
     return NULL;

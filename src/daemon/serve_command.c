@@ -97,9 +97,9 @@ static const char *advice(enum command_result r)
     static const char *const text[] = {
         [COMMAND_PENDING] = "",
         [COMMAND_DONE] = "",
-        [COMMAND_REFUSED] = "The message says what stands against it.",
-        [COMMAND_NO_TARGET] = "GET /api/v1/targets lists what this replica knows.",
-        [COMMAND_NOT_LEADER] = "Ask the leader; GET /healthz names it as \"holder\".",
+        [COMMAND_REFUSED] = "Nothing was changed.",
+        [COMMAND_NO_TARGET] = "kubectl get capacitytargets -A, or GET /api/v1/targets, lists what there is.",
+        [COMMAND_NOT_LEADER] = "Ask the leader: its --url, or --all-replicas URL, which finds it.",
         [COMMAND_FULL] = "Try again; if it stays so, look at /healthz: the main loop may be stuck.",
         [COMMAND_STOPPING] = "Ask the other replica, or this one after its restart.",
     };

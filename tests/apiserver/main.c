@@ -20,7 +20,8 @@ static const char help[] =
     "  --port N              default any free one\n"
     "  --cert F --key F      HTTPS; --ca F: what the kubeconfig trusts; --client-ca F: client "
     "certificates are users\n"
-    "  --kubeconfig F        writes one for the admin token \"" APISERVER_ADMIN_TOKEN "\"\n"
+    "  --kubeconfig F        writes one for the admin token \"" APISERVER_ADMIN_TOKEN "\"; kubectl sends no\n"
+    "                        token over plain HTTP: for kubectl give --cert, --key and --ca\n"
     "  --token TOKEN=USER    another token; its rights are what RBAC objects say (repeatable)\n"
     "  --reader TOKEN=USER   another token that may read everything (repeatable)\n"
     "  --load F              YAML or JSON objects (repeatable)\n"
@@ -206,6 +207,9 @@ int main(int argc, char **argv)
         apiserver_free(api);
         return 1;
     }
+    if (a.kubeconfig && !a.o.cert_file)
+        fprintf(stderr, "apiserver: kubectl sends no token over plain HTTP, so to it %s is of no use: --cert, --key\n",
+                a.kubeconfig);
     printf("%s\n", apiserver_url(api));
     fflush(stdout);
     sigwait(&wait, &sig);

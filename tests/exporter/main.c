@@ -37,7 +37,7 @@ struct service_cfg {
 struct cfg {
     int64_t port;
     double speed;
-    char *apiserver, *token;
+    char *apiserver, *token, *ca_file;
     int64_t follow_us;
     struct opt_subs services;
 };
@@ -64,6 +64,7 @@ static const struct opt_row rows[] = {
     OPT_DOUBLE(C, speed, "speed", "1", "0.001", "1000000", "trace time over real time"),
     OPT_STRING(C, apiserver, "apiserver", NULL, "URL of the API server whose pods are the units"),
     OPT_STRING(C, token, "token", NULL, "bearer token for it"),
+    OPT_STRING(C, ca_file, "ca_file", NULL, "PEM: whom its certificate comes from"),
     OPT_DURATION(C, follow_us, "follow", "100ms", "1ms", "1h", "time between looks at its pods"),
     OPT_SUBS(C, services, "services", &service_table, "what to replay"),
 };
@@ -236,7 +237,7 @@ static enum err_code open_all(struct app *a, struct err *e)
         rc = open_service(a, &list[i], e);
     if (rc || !a->cfg.apiserver)
         return rc;
-    struct http_server_opts o = {.url = a->cfg.apiserver, .token = a->cfg.token};
+    struct http_server_opts o = {.url = a->cfg.apiserver, .token = a->cfg.token, .ca_file = a->cfg.ca_file};
     rc = http_client_new(&a->http, e);
     return rc ? rc : http_server_new(&o, &a->server, e);
 }

@@ -733,7 +733,10 @@ TEST(help_of_every_command_fits_a_screen_and_man_and_completion_are_well_formed)
 {
     static const char *const commands[] = {"demo",      "import",   "inspect", "forecast",
                                            "calibrate", "simulate", "tune",    "train",
-                                           "evaluate",  "explain",  "config"};
+                                           "evaluate",  "explain",  "config",  "decisions",
+                                           "report",    "promote",  "run",     "freeze",
+                                           "unfreeze",  "release",  "override", "doctor",
+                                           "metrics",   "gpus"};
     for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
         want(0, test_path("sluice %s --help", commands[i]));
         for (const char *p = last.out.p; *p; p += strcspn(p, "\n") + (p[strcspn(p, "\n")] == '\n'))

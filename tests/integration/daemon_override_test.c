@@ -133,7 +133,7 @@ TEST(an_override_that_cannot_be_is_refused_and_says_why)
     live_world_up(&w, 1);
     rounds(&w, 200, 2);
     assert_answer(give(&w, 0, to_units(21, US_PER_S)), COMMAND_REFUSED,
-                  "units: 21 is outside 0..20: nothing was changed; maxUnits of the CapacityTarget");
+                  "units: 21 is outside 0..20; maxUnits of the CapacityTarget");
     assert_answer(give(&w, 0, to_units(-1, US_PER_S)), COMMAND_REFUSED,
                   "units: -1 is outside 0..20");
     assert_answer(give(&w, 1, to_units(5, US_PER_S)), COMMAND_NOT_LEADER, "does not lead");

@@ -309,6 +309,15 @@ TEST(command_help_shows_options_defaults_and_settings)
             fail_msg("\"%s\" is not in:\n%s", want[i], out.p);
     }
     buf_clear(&out);
+    cli_write_cmd_help(&app, &cmds[1], &out); /* takes no settings and prints no csv */
+    assert_null(strstr(out.p, "--config"));
+    assert_null(strstr(out.p, "--set"));
+    assert_non_null(strstr(out.p, "(default table; one of table, json)\n"));
+    const struct cli_app with = {.name = "tool", .cmds = cmds, .n_cmds = ARRAY_LEN(cmds), .settings = "config"};
+    buf_clear(&out);
+    cli_write_cmd_help(&with, &cmds[0], &out);
+    assert_non_null(strstr(out.p, "are the settings of `tool evaluate`; \"tool config evaluate\" lists them.\n"));
+    buf_clear(&out);
     cli_write_help(&app, &out);
     assert_null(strstr(out.p, "internal"));
     buf_fini(&out);
