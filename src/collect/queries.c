@@ -335,21 +335,117 @@ void queries_print(const struct queries *q, struct buf *out)
 /* ---- one target alone ---------------------------------------------------------------------------
  */
 
-/* A query for all by workload, narrowed: AGG((Q) and on (namespace, LABEL) a vector that has just the two). */
-static enum err_code narrow(const struct query_cfg *c, const struct query_target *t,
+#define MINE_NS "sluice_namespace"
+#define MINE_NAME "sluice_workload"
+#define MINE_POD "sluice_pod"
+
+/* One label_replace around a query: `to` becomes `what` where `from` matches. */
+struct relabel {
+    const char *to, *what, *from, *match;
+};
+enum { RELABELS_MAX = 12 };
+struct relabels {
+    struct relabel of[RELABELS_MAX];
+    int n;
+};
+
+static void relabel(struct relabels *r, const char *to, const char *what, const char *from, const char *match)
+{
+    ASSERT(r->n < RELABELS_MAX);
+    r->of[r->n++] = (struct relabel){to, what, from, match};
+}
+
+/* As spread.c tells whose a sample is: the first label that is there names the workload, so the last one written here. A
+ * label of another kind names nobody of ours. */
+static void name_workload(const struct query_cfg *c, const struct query_target *t, struct relabels *r)
+{
+    static const struct {
+        const char *label, *kind;
+    } usual[] = {{"rollout", "Rollout"},         {"replicaset", "ReplicaSet"}, {"destination_workload", NULL},
+                 {"statefulset", "StatefulSet"}, {"deployment", "Deployment"}, {"workload", NULL}};
+    if (c->label)
+        relabel(r, MINE_NAME, "$1", c->label, "(.+)");
+    for (size_t i = 0; i < ARRAY_LEN(usual) && !c->label; i++) {
+        bool other = usual[i].kind && strcmp(usual[i].kind, t->kind) != 0;
+        relabel(r, MINE_NAME, other ? "" : "$1", usual[i].label, "(.+)");
+    }
+}
+
+/* Pods of the past are not known any more: they are told by their names, or by t->pods. */
+static void name_pod(const struct query_cfg *c, const struct query_target *t, const char *pods, struct relabels *r)
+{
+    relabel(r, MINE_POD, "$1", c->label ? c->label : "pod", "(.+)");
+    if (!c->label)
+        relabel(r, MINE_POD, "$1", "exported_pod", "(.+)");
+    relabel(r, MINE_NAME, t->name, MINE_POD, pods);
+}
+
+static const char *aggregator(enum query_aggregate a)
+{
+    static const char *const names[] = {
+        [QUERY_ONE] = "", [QUERY_SUM] = "sum", [QUERY_MEAN] = "avg", [QUERY_MAX] = "max", [QUERY_MIN] = "min"};
+    return names[a];
+}
+
+/* A rate over the window of what only grows, whatever the expression is: a fall is a restart from zero. */
+static void open_rate(const struct query_cfg *c, struct buf *out)
+{
+    buf_str(out, c->counter ? "rate((" : "");
+}
+
+static void close_rate(const struct query_cfg *c, int64_t window_us, struct buf *out)
+{
+    if (!c->counter)
+        return;
+    buf_str(out, ")[");
+    query_duration(out, window_us);
+    buf_char(out, ':');
+    query_duration(out, window_us / 4);
+    buf_str(out, "])");
+}
+
+/* A query for all, narrowed: AGG(the same with two labels that say whose a sample is, and on (these) a vector that has just
+ * the two). */
+static enum err_code narrow(const struct query_cfg *c, enum field f, const struct query_target *t,
                             int64_t window_us, struct buf *out, struct err *e)
 {
-    if (c->by != QUERY_BY_WORKLOAD || !c->label)
-        return err_set(e, ERR_MISSING,
-                       "a query for all pods cannot be narrowed to one target; use by: target, or "
-                       "by: workload with a label");
-    buf_str(out, "(");
-    enum err_code rc = query_fill(c->query, NULL, window_us, out, e);
+    struct relabels r = {.n = 0};
+    struct buf pods = buf_init(4096);
+    enum query_aggregate a = c->aggregate != QUERY_AUTO ? (enum query_aggregate)c->aggregate
+                                                        : usual_aggregate(f, (enum query_by)c->by, false);
+    enum err_code rc = query_fill("{pods}", t, 0, &pods, e); /* looks at the names as well */
+    relabel(&r, MINE_NS, "$1", "namespace", "(.+)");
+    relabel(&r, MINE_NS, "$1", "exported_namespace", "(.+)");
+    if (c->by == QUERY_BY_POD)
+        name_pod(c, t, pods.p, &r);
+    else
+        name_workload(c, t, &r);
+    buf_fmt(out, "%s(", aggregator(a));
+    open_rate(c, out);
+    for (int i = 0; i < r.n; i++)
+        buf_str(out, "label_replace(");
+    buf_char(out, '(');
+    if (!rc)
+        rc = query_fill(c->query, NULL, window_us, out, e);
+    buf_char(out, ')');
+    for (int i = 0; i < r.n; i++)
+        buf_fmt(out, ", \"%s\", \"%s\", \"%s\", \"%s\")", r.of[i].to, r.of[i].what, r.of[i].from, r.of[i].match);
     buf_fmt(out,
-            ") and on (namespace, %s) label_replace(label_replace(vector(1), \"namespace\", "
-            "\"%s\", \"\", \"\"), "
-            "\"%s\", \"%s\", \"\", \"\")",
-            c->label, t->namespace, c->label, t->name);
+            " and on (" MINE_NS ", " MINE_NAME ") label_replace(label_replace(vector(1), \"" MINE_NS
+            "\", \"%s\", \"\", \"\"), \"" MINE_NAME "\", \"%s\", \"\", \"\")",
+            t->namespace, t->name);
+    close_rate(c, window_us, out);
+    buf_char(out, ')');
+    buf_fini(&pods);
+    return rc;
+}
+
+static enum err_code fill_for_one(const struct query_cfg *c, const struct query_target *t, int64_t window_us,
+                                  struct buf *out, struct err *e)
+{
+    open_rate(c, out);
+    enum err_code rc = query_fill(c->query, t, window_us, out, e);
+    close_rate(c, window_us, out);
     return rc;
 }
 
@@ -372,7 +468,7 @@ enum err_code query_for_target(const struct queries_cfg *cfg, enum field f,
     }
     rc = look_for_placeholders(c->query, has, e);
     if (!rc)
-        rc = of_target(has) ? query_fill(c->query, t, window_us, out, e)
-                            : narrow(c, t, window_us, out, e);
+        rc = of_target(has) ? fill_for_one(c, t, window_us, out, e)
+                            : narrow(c, f, t, window_us, out, e);
     return rc ? err_wrap(e, "%s", field_get(f)->name) : buf_check(out, e);
 }

@@ -100,9 +100,9 @@ struct query_target {
 NODISCARD enum err_code query_fill(const char *text, const struct query_target *t, int64_t window_us,
                                    struct buf *out, struct err *e);
 /* PromQL that gives a field of one target as a single series, without a look-up of pods: for histories.
- * t->pods NULL: pods are told by their names (Deployments', StatefulSets').  Writes nothing when the field
- * is not collected. Errors: ERR_MISSING when the configured query cannot be narrowed to one target (by:
- * pod, of the user's own). */
+ * t->pods NULL: pods are told by their names (Deployments', StatefulSets').  A query for all, by pod or
+ * workload, is narrowed by the labels that say whose a sample is: the server still evaluates it for all.
+ * Counters become rates.  Writes nothing when the field is not collected.  Errors: those of query_fill. */
 NODISCARD enum err_code query_for_target(const struct queries_cfg *cfg, enum field f, const struct query_target *t,
                                          int64_t window_us, struct buf *out, double *scale, struct err *e);
 

@@ -78,6 +78,8 @@ static void ask_past(struct daemon *d, struct live *l)
     memcpy(q.namespace_, l->target.id.namespace_, sizeof q.namespace_);
     memcpy(q.name, l->target.id.name, sizeof q.name);
     memcpy(q.kind, l->target.id.kind, sizeof q.kind);
+    for (int f = 0; f < FIELD_COUNT; f++)
+        q.own[f] = l->profile.query[f];
     l->asked_history = past_ask(d->past, &q);
 }
 

@@ -57,6 +57,9 @@ static bool query_of(const struct past *p, enum field f, const struct past_quest
 {
     struct query_target t = {.namespace = q->namespace_, .name = q->name, .kind = q->kind};
     struct err e;
+    *scale = 1;
+    if (q->own[f])
+        return !query_fill(q->own[f], &t, p->o.queries->window_us, text, &e);
     return !query_for_target(p->o.queries, f, &t, p->o.queries->window_us, text, scale, &e) &&
            !buf_check(text, &e) && text->n > 0;
 }
@@ -151,12 +154,28 @@ static void read_past(struct past *p, const struct past_question *q, struct past
     struct history h = {0};
     memset(a, 0, sizeof *a);
     a->asked = *q;
+    memset(a->asked.own, 0, sizeof a->asked.own);
     a->rc = fetch(p, q, &h, &a->error);
     if (!a->rc) {
         fill_points(&h, a);
         calibrate(&h, q, a);
     }
     history_close(&h);
+}
+
+/* ---- questions -------------------------------------------------------------------------------- */
+
+static void question_copy(struct past_question *to, const struct past_question *q)
+{
+    *to = *q;
+    for (int f = 0; f < FIELD_COUNT; f++)
+        to->own[f] = q->own[f] ? mem_strdup(q->own[f]) : NULL;
+}
+
+static void question_fini(struct past_question *q)
+{
+    for (int f = 0; f < FIELD_COUNT; f++)
+        mem_free((char *)(uintptr_t)q->own[f]);
 }
 
 /* ---- the thread ------------------------------------------------------------------------------- */
@@ -183,6 +202,7 @@ static void *run(void *arg)
     struct past_answer *a = mem_zero(1, sizeof *a);
     while (next_question(p, &q)) {
         read_past(p, &q, a);
+        question_fini(&q);
         (void)pthread_mutex_lock(&p->lock);
         bool room = p->n_answers < QUESTIONS_MAX;
         if (room)
@@ -201,6 +221,8 @@ static void past_free(struct past *p)
 {
     for (size_t i = 0; i < p->n_answers; i++)
         past_answer_fini(&p->answer[i]);
+    for (size_t i = 0; i < p->n_questions; i++)
+        question_fini(&p->question[(p->first + i) % QUESTIONS_MAX]);
     prom_free(p->prom);
     http_client_free(p->http);
     http_server_free(p->server);
@@ -255,7 +277,7 @@ bool past_ask(struct past *p, const struct past_question *q)
     (void)pthread_mutex_lock(&p->lock);
     bool room = p->n_questions < QUESTIONS_MAX;
     if (room)
-        p->question[(p->first + p->n_questions++) % QUESTIONS_MAX] = *q;
+        question_copy(&p->question[(p->first + p->n_questions++) % QUESTIONS_MAX], q);
     (void)pthread_cond_signal(&p->turn);
     (void)pthread_mutex_unlock(&p->lock);
     return room;

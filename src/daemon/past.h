@@ -30,6 +30,7 @@ struct past_question {
     char namespace_[254], name[254], kind[64];
     double slo_ms;         /* 0: unknown; no curve then */
     int64_t until_us;      /* wall clock */
+    const char *own[FIELD_COUNT]; /* its own queries in place of the configured ones; copied by past_ask, NULL in answers */
 };
 
 struct past_answer {

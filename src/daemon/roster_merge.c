@@ -278,6 +278,15 @@ static bool states_latency(const struct profile *const all[N_LAYERS])
     return false;
 }
 
+/* It is measured, and its past is read, before its profile is whole. */
+static void keep_queries(struct live *l, const struct layers *x)
+{
+    for (int f = 0; f < FIELD_COUNT; f++) {
+        mem_free(l->profile.query[f]);
+        l->profile.query[f] = x->spec.query[f] ? mem_strdup(x->spec.query[f]) : NULL;
+    }
+}
+
 static void merge(struct roster *r, struct live *l, struct layers *x)
 {
     const struct profile *all[N_LAYERS];
@@ -290,6 +299,7 @@ static void merge(struct roster *r, struct live *l, struct layers *x)
     l->policy_error = (struct err){0};
     if (x->faults.n == 0 && !states_latency(all) && !l->has_history) {
         l->hold = LIVE_HOLD_LEARNING;
+        keep_queries(l, x);
         return;
     }
     profile_fini(&l->profile);

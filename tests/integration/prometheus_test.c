@@ -1,21 +1,18 @@
 /* prometheus_test.c - the client, the built-in queries and the collector against a real Prometheus that scrapes an
  * exporter of the test's own. */
 #include <math.h>
+#include <sched.h>
 #include <time.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
 #include "collect/collect.h"
+#include "daemon/past.h"
 #include "prom/client.h"
 #include "tests/exporter/exporter.h"
 #include "tests/exporter/service.h"
 #include "tests/support/prometheus.h"
 #include "tests/support/test.h"
-
-/* One exporter and one Prometheus that scrapes it every 100 ms serve all tests of this file, since it takes 5 s to
- * begin; each test has names of its own.  Prometheus ends with this process (see tests/support/prometheus.c). */
-static struct exporter *shared_exporter;
-static struct test_prometheus shared_prometheus;
 
 struct world {
     struct exporter *x;
@@ -37,16 +34,8 @@ static void connect_to(struct world *w, const struct http_server_opts *o)
 
 static void open_world(struct world *w)
 {
-    struct err e;
-    (void)test_prometheus_program("prometheus");
-    if (!shared_exporter) {
-        assert_ok(exporter_start(0, &shared_exporter, &e), &e);
-        test_prometheus_start(&shared_prometheus, exporter_port(shared_exporter), "100ms");
-    }
-    exporter_hook(shared_exporter, NULL, NULL, NULL); /* what a test that failed left behind */
-    exporter_clear(shared_exporter);
-    exporter_fail(shared_exporter, 0);
-    *w = (struct world){.x = shared_exporter, .p = shared_prometheus};
+    *w = (struct world){0};
+    w->p = *test_prometheus_shared(&w->x); /* each test has names of its own */
     connect_to(w, &(struct http_server_opts){.url = w->p.url});
 }
 
@@ -350,6 +339,110 @@ TEST(the_query_for_one_target_gives_what_the_query_for_all_gives)
     opt_fini(&queries_table, &cfg);
     close_world(&w);
     service_free(web);
+}
+
+/* One series made up of a value and labels "a=b,c=d". */
+static const char *series_of(const char *value, const char *ns, const char *key, const char *name)
+{
+    return test_path("label_replace(label_replace(vector(%s), \"namespace\", \"%s\", \"\", \"\"), \"%s\", \"%s\", \"\", \"\")",
+                     value, ns, key, name);
+}
+
+TEST(a_query_for_all_of_one_s_own_gives_the_history_of_one_target)
+{
+    static const struct {
+        const char *settings; /* of qps, separated by blanks */
+        struct {
+            const char *value, *ns, *key, *name;
+        } s[3];
+        const char *kind;
+        double want; /* NaN: no sample */
+    } rows[] = {
+        {"by=workload", {{"5", "shop", "deployment", "web"}, {"7", "shop", "deployment", "mail"}, {"9", "lab", "deployment", "web"}},
+         "Deployment", 5},
+        {"by=workload", {{"5", "shop", "workload", "web"}, {"7", "shop", "workload", "mail"}}, "StatefulSet", 5},
+        {"by=workload", {{"5", "shop", "statefulset", "web"}}, "Deployment", NAN},
+        {"by=workload label=app", {{"5", "shop", "app", "web"}, {"7", "shop", "deployment", "web"}}, "Deployment", 5},
+        {"by=pod", {{"5", "shop", "pod", "web-7d9f8b6c4d-x2x2x"}, {"6", "shop", "pod", "web-7d9f8b6c4d-z9z9z"},
+                    {"7", "shop", "pod", "web-mail-7d9f8b6c4d-x2x2x"}}, "Deployment", 11},
+        {"by=pod aggregate=mean", {{"5", "shop", "pod", "web-0"}, {"6", "shop", "pod", "web-11"}, {"7", "lab", "pod", "web-0"}},
+         "StatefulSet", 5.5},
+        {"by=pod label=instance", {{"5", "shop", "instance", "web-0"}, {"7", "shop", "pod", "web-0"}}, "StatefulSet", 5},
+        {"by=workload counter=true", {{"2 * time()", "shop", "deployment", "web"}, {"7", "shop", "deployment", "mail"}},
+         "Deployment", 2},
+    };
+    struct world w;
+    struct err e;
+    open_world(&w);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct queries_cfg cfg;
+        struct buf text = buf_init(1 << 20), query = buf_init(1 << 16);
+        char settings[100];
+        double scale;
+        opt_init(&queries_table, &cfg);
+        for (size_t k = 0; k < ARRAY_LEN(rows[i].s) && rows[i].s[k].value; k++)
+            buf_fmt(&query, "%s%s", k ? " or " : "qps.query=",
+                    series_of(rows[i].s[k].value, rows[i].s[k].ns, rows[i].s[k].key, rows[i].s[k].name));
+        assert_ok(opt_set(&queries_table, &cfg, query.p, NULL, &e), &e);
+        (void)snprintf(settings, sizeof settings, "%s", rows[i].settings);
+        for (char *at = settings, *one; (one = strsep(&at, " "));)
+            assert_ok(opt_set(&queries_table, &cfg, test_path("qps.%s", one), NULL, &e), &e);
+        struct query_target t = {.namespace = "shop", .name = "web", .kind = rows[i].kind};
+        assert_ok(query_for_target(&cfg, FIELD_QPS, &t, 60 * US_PER_S, &text, &scale, &e), &e);
+        double got = ask(&w, text.p);
+        if (isnan(rows[i].want) ? !isnan(got) : !(fabs(got - rows[i].want) < 1e-6))
+            fail_msg("row %zu: %g, expected %g from %s", i, got, rows[i].want, text.p);
+        buf_fini(&text);
+        buf_fini(&query);
+        opt_fini(&queries_table, &cfg);
+    }
+    close_world(&w);
+}
+
+/* Seen points of an hour's history, all of one value; NaN: none. */
+static double mean_past(struct past *p, const struct past_question *q)
+{
+    struct past_answer a;
+    double sum = 0;
+    int64_t until_us = clock_mono_us() + 30 * US_PER_S;
+    assert_true(past_ask(p, q));
+    while (!past_take(p, &a))
+        assert_true(clock_mono_us() < until_us && sched_yield() == 0);
+    assert_true(a.rc == ERR_OK || a.n_points == 0);
+    for (int i = 0; i < a.n_points; i++)
+        sum += (double)a.point[i];
+    double mean = a.n_points ? sum / a.n_points : (double)NAN;
+    past_answer_fini(&a);
+    return mean;
+}
+
+TEST(history_at_the_start_is_read_by_the_configured_queries_for_all_and_by_a_target_s_own)
+{
+    struct world w;
+    struct queries_cfg cfg;
+    struct past *p;
+    struct err e;
+    open_world(&w);
+    opt_init(&queries_table, &cfg);
+    assert_ok(opt_set(&queries_table, &cfg,
+                      test_path("qps.query=%s or %s", series_of("5", "shop", "deployment", "web"),
+                                series_of("7", "shop", "deployment", "mail")), NULL, &e), &e);
+    assert_ok(opt_set(&queries_table, &cfg, "qps.by=workload", NULL, &e), &e);
+    struct http_server_opts server = {.url = w.p.url};
+    assert_ok(past_start(&(struct past_opts){.server = &server, .queries = &cfg, .span_us = 3600 * US_PER_S,
+                                             .timeout_us = 10 * US_PER_S}, &p, &e), &e);
+    struct past_question q = {.namespace_ = "shop", .name = "web", .kind = "Deployment", .until_us = clock_wall_us()};
+    assert_near(mean_past(p, &q), 5, 1e-6, 0);
+    (void)snprintf(q.name, sizeof q.name, "mail");
+    assert_near(mean_past(p, &q), 7, 1e-6, 0);
+    (void)snprintf(q.name, sizeof q.name, "ghost");
+    assert_true(isnan(mean_past(p, &q)));
+    q.own[FIELD_QPS] = "label_replace(vector(9), \"name\", \"{name}\", \"\", \"\")";
+    assert_near(mean_past(p, &q), 9, 1e-6, 0);
+    assert_true(past_ask(p, &q)); /* and one that nobody waits for */
+    past_stop(p);
+    opt_fini(&queries_table, &cfg);
+    close_world(&w);
 }
 
 /* ---- traps --------------------------------------------------------------------------------------
