@@ -5,20 +5,8 @@
 #include "base/file.h"
 #include "daemon/external.h"
 #include "tests/live/live_world.h"
+#include "tests/support/port.h"
 #include "tests/unit/daemon/tls_fixture.h"
-
-/* A port that was free a moment ago. */
-static int free_port(void)
-{
-    struct sockaddr_in a = {.sin_family = AF_INET};
-    socklen_t n = sizeof a;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof a), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &n), 0);
-    (void)close(fd);
-    return ntohs(a.sin_port);
-}
 
 static void up(struct live_world *w, char *const *sets, size_t n)
 {
@@ -75,7 +63,7 @@ TEST(the_api_server_is_known_from_its_own_config_map_and_a_rotated_authority_is_
     make_cert(r.dir, "serving-ca", "serving", "serverAuth");
     make_ca(r.dir, "front-1");
     make_ca(r.dir, "front-2");
-    int port = free_port();
+    int port = test_free_port();
     live_world_start(&w, "observe", "", NULL);
     char *sets[] = {(char *)(uintptr_t)test_path("serve.external_port=%d", port),
                     (char *)(uintptr_t)test_path("serve.external_cert_file=%s/serving.pem", r.dir),
@@ -116,7 +104,7 @@ TEST(a_config_map_that_makes_no_sense_lets_nobody_in)
     (void)snprintf(r.dir, sizeof r.dir, "%s", test_tmp_dir());
     make_ca(r.dir, "serving-ca");
     make_cert(r.dir, "serving-ca", "serving", "serverAuth");
-    int port = free_port();
+    int port = test_free_port();
     live_world_start(&w, "observe", "", NULL);
     char *sets[] = {(char *)(uintptr_t)test_path("serve.external_port=%d", port),
                     (char *)(uintptr_t)test_path("serve.external_cert_file=%s/serving.pem", r.dir),

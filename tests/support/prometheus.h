@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+struct exporter; /* tests/exporter/exporter.h */
 struct test_prometheus {
     pid_t pid;
     uint16_t port;
@@ -31,9 +32,12 @@ void test_prometheus_config(char *out, size_t size, const uint16_t *ports, int n
  * test_prometheus_wait). data: folder of blocks to serve, or NULL for an empty one of its own. */
 void test_prometheus_run(struct test_prometheus *p, const char *config, const char *web, const char *data);
 void test_prometheus_start(struct test_prometheus *p, uint16_t exporter_port, const char *interval);
+/* One that scrapes one exporter every 100 ms, both started at the first call and the same for all tests of a binary.
+ * The exporter has nothing on its page now, but what it had is still known: names of one's own, or a wait. */
+struct test_prometheus *test_prometheus_shared(struct exporter **x);
 /* SIGTERM, then SIGKILL after 5 s.  Safe on a zeroed one. */
 void test_prometheus_stop(struct test_prometheus *p);
-/* Polls `query` (PromQL) until its answer contains `text`; fails the test after 10 s. */
+/* Polls `query` (PromQL) until its answer contains `text`; fails the test after 30 s. */
 void test_prometheus_until(const struct test_prometheus *p, const char *query, const char *text);
 /* Blocks of the OpenMetrics file made with promtool in p->dir-like folder `data`. */
 void test_prometheus_blocks(const char *openmetrics_path, const char *data);
