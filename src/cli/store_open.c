@@ -44,11 +44,13 @@ enum err_code cli_store_settings(const struct cli_ctx *c, const char *path, cons
     return rc;
 }
 
+enum { NAMES_ENOUGH = 240 }; /* bytes of names after which the rest is counted */
+
 struct wanted {
     const char *text;
     bool found;
     size_t n, left_out;
-    char names[300]; /* "shop/chat, shop/web" */
+    struct buf names; /* "shop/chat, shop/web" */
 };
 
 static bool on_target(void *ctx, const struct store_target *t)
@@ -57,9 +59,8 @@ static bool on_target(void *ctx, const struct store_target *t)
     char name[600];
     (void)snprintf(name, sizeof name, "%s/%s", t->namespace_, t->name);
     w->found = strcmp(w->text, name) == 0 || strcmp(w->text, t->name) == 0;
-    size_t at = strlen(w->names), need = strlen(name) + 2;
-    if (w->left_out == 0 && at + need < sizeof w->names)
-        (void)snprintf(w->names + at, sizeof w->names - at, "%s%s", at ? ", " : "", name);
+    if (w->names.n < NAMES_ENOUGH)
+        buf_fmt(&w->names, "%s%s", w->n ? ", " : "", name);
     else
         w->left_out++;
     w->n++;
@@ -68,17 +69,19 @@ static bool on_target(void *ctx, const struct store_target *t)
 
 enum err_code cli_store_target(struct store *s, const char *target, struct err *e)
 {
-    struct wanted w = {.text = target};
+    struct wanted w = {.text = target, .names = buf_init(4096)};
     enum err_code rc = target ? store_targets(s, on_target, &w, e) : ERR_OK;
-    if (rc || !target || w.found)
-        return rc;
-    if (w.n == 0)
-        return err_set(e, ERR_MISSING, "no target %.80s: %s has no target at all yet", target, store_path(s));
-    char more[48] = "";
-    if (w.left_out)
-        (void)snprintf(more, sizeof more, " and %zu more", w.left_out);
-    utf8_make_plain(w.names);
-    return err_set(e, ERR_MISSING, "no target %.80s; there are %s%s", target, w.names, more);
+    if (!rc && target && !w.found && w.n == 0) {
+        rc = err_set(e, ERR_MISSING, "no target %.80s: %s has no target at all yet", target, store_path(s));
+    } else if (!rc && target && !w.found && !(rc = buf_check(&w.names, e))) {
+        char more[48] = "";
+        if (w.left_out)
+            (void)snprintf(more, sizeof more, " and %zu more", w.left_out);
+        utf8_make_plain(w.names.p);
+        rc = err_set(e, ERR_MISSING, "no target %.80s; there are %s%s", target, w.names.p, more);
+    }
+    buf_fini(&w.names);
+    return rc;
 }
 
 struct newest {
