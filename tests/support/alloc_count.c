@@ -7,16 +7,23 @@
 
 #if ALLOC_COUNTED
 static atomic_long calls;
+static _Thread_local long calls_here;
 
 long alloc_calls(void)
 {
     return atomic_load(&calls);
 }
 
+long alloc_calls_here(void)
+{
+    return calls_here;
+}
+
 /* False: this call is to fail. */
 static bool may_go_on(void)
 {
     atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);
+    calls_here++;
     if (!fail_library_alloc())
         return true;
     errno = ENOMEM;
@@ -44,6 +51,11 @@ void *aligned_alloc(size_t align, size_t n)
 }
 #else
 long alloc_calls(void)
+{
+    return 0;
+}
+
+long alloc_calls_here(void)
 {
     return 0;
 }

@@ -21,5 +21,7 @@ void __libc_free(void *p);
 
 /* Calls so far of malloc, calloc, realloc and aligned_alloc, by all threads; 0 where none is counted. */
 long alloc_calls(void);
+/* The same by the calling thread: where a server that an earlier test began may still be at work. */
+long alloc_calls_here(void);
 
 #endif

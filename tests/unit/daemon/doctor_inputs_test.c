@@ -18,33 +18,30 @@ static const char queries[] =
 struct ward {
     struct clinic c;
     struct exporter *x;
-    struct test_prometheus prom;
+    struct test_prometheus *prom;
     char more[1200];
 };
 
 static void ward_start(struct ward *w, const char *name)
 {
-    struct err e;
     memset(w, 0, sizeof *w);
-    assert_ok(exporter_start(0, &w->x, &e), &e);
+    w->prom = test_prometheus_shared(&w->x);
     exporter_set(w->x, "my_qps", "namespace=\"shop\",deployment=\"chat\"", 12);
     exporter_set(w->x, "my_p99", "namespace=\"shop\",deployment=\"chat\"", 120);
-    test_prometheus_start(&w->prom, exporter_port(w->x), "200ms");
-    test_prometheus_until(&w->prom, "my_qps", "chat");
+    test_prometheus_until(w->prom, "count(my_qps) + count(my_p99)", "\"2\"");
     clinic_start(&w->c, name);
 }
 
 static void ward_visit(struct ward *w, const char *stage, const char *q)
 {
-    (void)snprintf(w->more, sizeof w->more, "prometheus: {url: %s}\n%s", w->prom.url, q);
+    (void)snprintf(w->more, sizeof w->more, "prometheus: {url: %s}\n%s", w->prom->url, q);
     clinic_visit(&w->c, stage, w->more, NULL);
 }
 
 static void ward_end(struct ward *w)
 {
     clinic_end(&w->c);
-    test_prometheus_stop(&w->prom);
-    exporter_stop(w->x);
+    exporter_clear(w->x);
 }
 
 TEST(a_prometheus_with_fresh_load_and_latency_passes)
@@ -79,22 +76,22 @@ TEST(two_weeks_of_load_in_prometheus_are_enough_history)
     static const char by_target[] =
         "queries: {qps: {query: 'my_qps{namespace=\"{namespace}\",deployment=\"{name}\"}', by: "
         "target}}\n";
-    struct ward w;
+    struct test_prometheus own;
+    struct ward w = {.prom = &own};
     char config[1024];
-    memset(&w, 0, sizeof w);
     clinic_start(&w.c, "past");
     const char *metrics = test_path("%s/past.om", w.c.dir), *data = test_path("%s/blocks", w.c.dir);
     write_past(metrics);
     test_prometheus_blocks(metrics, data);
     test_prometheus_config(config, sizeof config, NULL, 0, "1h");
-    test_prometheus_run(&w.prom, config, NULL, data);
+    test_prometheus_run(&own, config, NULL, data);
     ward_visit(&w, "observe", by_target);
     assert_said(&w.c.report, DOCTOR_HISTORY, DOCTOR_OK, "14.0 days of load");
     ward_visit(&w, "observe", test_path("%shistory: 5d\n", by_target));
     assert_said(&w.c.report, DOCTOR_HISTORY, DOCTOR_WARN, "history is set to 5.0 days");
     assert_said(&w.c.report, DOCTOR_HISTORY, DOCTOR_WARN, "No forecast is used before 7 days");
     clinic_end(&w.c);
-    test_prometheus_stop(&w.prom);
+    test_prometheus_stop(&own);
 }
 
 TEST(a_target_without_load_fails_and_one_without_latency_too)
@@ -102,11 +99,11 @@ TEST(a_target_without_load_fails_and_one_without_latency_too)
     struct ward w;
     ward_start(&w, "no-load");
     exporter_remove(w.x, "my_p99", NULL);
-    test_prometheus_until(&w.prom, "absent(my_p99)", "\"1\"");
+    test_prometheus_until(w.prom, "absent(my_p99)", "\"1\"");
     ward_visit(&w, "observe", queries);
     assert_said(&w.c.report, DOCTOR_QUERIES, DOCTOR_FAIL, "has no p99_latency_ms");
     exporter_remove(w.x, "my_qps", NULL);
-    test_prometheus_until(&w.prom, "absent(my_qps)", "\"1\"");
+    test_prometheus_until(w.prom, "absent(my_qps)", "\"1\"");
     ward_visit(&w, "observe", queries);
     assert_said(&w.c.report, DOCTOR_QUERIES, DOCTOR_FAIL, "has no qps");
     ward_end(&w);
@@ -127,7 +124,7 @@ TEST(two_samples_where_one_is_expected_fail)
     struct ward w;
     ward_start(&w, "two");
     exporter_set(w.x, "my_qps", "namespace=\"shop\",deployment=\"chat\",version=\"b\"", 3);
-    test_prometheus_until(&w.prom, "count(my_qps)", "\"2\"");
+    test_prometheus_until(w.prom, "count(my_qps)", "\"2\"");
     ward_visit(&w, "observe", "queries: {qps: {query: my_qps, by: workload, aggregate: one}}\n");
     assert_said(&w.c.report, DOCTOR_QUERIES, DOCTOR_FAIL, "two samples");
     ward_end(&w);

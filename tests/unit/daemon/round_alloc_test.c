@@ -62,10 +62,10 @@ TEST(a_round_of_500_targets_allocates_nothing)
             make(&t[i], i, policies[p]);
         for (int i = 0; i < WARM_ROUNDS; i++, now_us += STEP_US)
             run(t, in, now_us);
-        long before = alloc_calls();
+        long before = alloc_calls_here();
         for (int i = 0; i < ROUNDS; i++, now_us += STEP_US)
             run(t, in, now_us);
-        assert_int_equal(alloc_calls(), before);
+        assert_int_equal(alloc_calls_here(), before);
         for (int i = 0; i < TARGETS; i++)
             target_fini(&t[i]);
         mem_free(t);

@@ -19,6 +19,7 @@ struct made {
         struct name##_cfg cfg = name##_cfg_default();                                              \
         struct name *x;                                                                            \
         cfg.shape = m->shape;                                                                      \
+        cfg.n_hidden = 16;                                                                         \
         cfg.n_threads = 2;                                                                         \
         enum err_code rc = name##_new(&cfg, &m->venv, &x, e);                                      \
         if (!rc)                                                                                   \
@@ -34,6 +35,9 @@ static enum err_code make_dqn(void *ctx, struct err *e)
     const struct made *m = ctx;
     struct dqn_cfg cfg = dqn_cfg_default();
     struct dqn *d;
+    cfg.n_hidden = 16;
+    cfg.replay_capacity = 1650;
+    cfg.learn_start = 500;
     cfg.n_threads = 2;
     enum err_code rc = dqn_new(&cfg, &m->venv, &d, e);
     if (!rc)
@@ -43,7 +47,7 @@ static enum err_code make_dqn(void *ctx, struct err *e)
 
 TEST(whichever_allocation_of_an_algorithm_fails_it_is_told_and_nothing_stays)
 {
-    struct test_env *env = test_env_new(ENV_CARTPOLE, 32, 1);
+    struct test_env *env = test_env_new(ENV_CARTPOLE, 8, 1);
     struct made m = {.venv = test_env_venv(env)};
     for (int shape = NN_SEPARATE; shape <= NN_LSTM; shape++) {
         m.shape = (enum nn_shape)shape;
