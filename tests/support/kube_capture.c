@@ -11,9 +11,9 @@ struct kube_capture {
 
 struct kube_capture *kube_capture_load(const char *name)
 {
+    const char *dir = test_data_dir();
     struct kube_capture *c = mem_zero(1, sizeof *c);
     struct err e;
-    const char *dir = test_data_dir();
     assert_ok(json_load(test_path("%s/kubernetes/%s.json", dir, name), 4 << 20, &c->doc, &e), &e);
     return c;
 }
