@@ -395,7 +395,7 @@ void doctor_see_history(struct doctor *d)
     }
     if (d->config->history_us < (int64_t)(DAYS_NEEDED * (double)US_PER_DAY))
         doctor_note(d, DOCTOR_HISTORY, DOCTOR_WARN, NULL, "Set history to 14d or more.",
-                    "history is set to %.1f days",
+                    "history is set to %.1f days: so far back load is read from Prometheus at the start",
                     (double)d->config->history_us / (double)US_PER_DAY);
     struct http_server_opts at = where(d);
     struct past_opts o = {.server = &at,
