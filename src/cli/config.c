@@ -31,7 +31,7 @@ static enum err_code put_daemon(const struct cli_ctx *c, bool markdown, struct b
         return ERR_OK;
     }
     struct opt_sources *src = opt_sources_new();
-    enum err_code rc = run_config_load(&config, c->config, c->sets, c->n_sets, src, e);
+    enum err_code rc = run_config_load_here(&config, c->config, c->sets, c->n_sets, src, e);
     if (!rc)
         opt_write_effective(&run_config_table, &config, src, text);
     run_config_fini(&config);

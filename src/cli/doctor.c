@@ -60,7 +60,7 @@ static enum err_code run(struct cli_ctx *c, struct err *e)
     struct run_config config = {0};
     struct doctor_report *report = mem_zero(1, sizeof *report);
     struct buf text = buf_init(CLI_TEXT_MAX);
-    enum err_code rc = run_config_load(&config, c->config, c->sets, c->n_sets, NULL, e);
+    enum err_code rc = run_config_load_here(&config, c->config, c->sets, c->n_sets, NULL, e);
     if (!rc)
         rc = examine(c, &config, report, e);
     if (!rc && c->format == CLI_JSON)

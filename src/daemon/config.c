@@ -7,6 +7,7 @@
 #include "base/tz.h"
 #include "base/utf8.h"
 #include "decide/policy.h"
+#include "model/calendar.h"
 
 const char *const run_stage_names[] = {"observe", "single", "extended", "global", NULL};
 static const char *const on_error_names[] = {"hold", "baseline", NULL};
@@ -226,12 +227,20 @@ static enum err_code check_targets(const struct run_config *c, struct err *e)
     return ERR_OK;
 }
 
+static enum err_code check_holidays(const struct run_config *c, struct err *e)
+{
+    int32_t *days = mem_zero(c->holidays.n + 1, sizeof *days);
+    enum err_code rc = calendar_read_holidays((const char *const *)c->holidays.items, c->holidays.n, days, e);
+    mem_free(days);
+    return rc;
+}
+
 static enum err_code check(const void *dst, struct err *e)
 {
     const struct run_config *c = dst;
     const struct run_serve *s = &c->serve;
     enum err_code rc;
-    if ((rc = check_policy("policy", c->policy, c, e)) || (rc = check_lease(c, e)) || (rc = check_targets(c, e)))
+    if ((rc = check_holidays(c, e)) || (rc = check_policy("policy", c->policy, c, e)) || (rc = check_lease(c, e)) || (rc = check_targets(c, e)))
         return rc;
     const struct policy *p;
     if ((rc = find_policy("rules", c->rules, &p, e)))
@@ -272,6 +281,22 @@ enum err_code run_config_load(struct run_config *c, const char *path, char *cons
                               struct opt_sources *src, struct err *e)
 {
     return opt_load(&run_config_table, c, path, sets, n_sets, src, e);
+}
+
+enum err_code run_config_load_here(struct run_config *c, const char *path, char *const *sets, size_t n_sets,
+                                   struct opt_sources *src, struct err *e)
+{
+    struct opt_sources *own = src ? NULL : opt_sources_new();
+    struct tz *zone = NULL;
+    src = src ? src : own;
+    enum err_code rc = run_config_load(c, path, sets, n_sets, src, e);
+    if (!rc && (rc = tz_load(c->timezone, &zone, e)) != ERR_OK) {
+        (void)err_wrap(e, "timezone");
+        (void)opt_blame(src, path ? path : "run", e);
+    }
+    tz_free(zone);
+    opt_sources_free(own);
+    return rc;
 }
 
 void run_config_fini(struct run_config *c)

@@ -109,6 +109,9 @@ extern const struct opt_table run_config_table;
 /* Errors name file, line and key.  Release with run_config_fini in any case. */
 NODISCARD enum err_code run_config_load(struct run_config *c, const char *path, char *const *sets, size_t n_sets,
                                         struct opt_sources *src, struct err *e);
+/* The same, and the time zone is one that this machine knows: for who decides by it.  A freeze must not wait for tzdata. */
+NODISCARD enum err_code run_config_load_here(struct run_config *c, const char *path, char *const *sets, size_t n_sets,
+                                             struct opt_sources *src, struct err *e);
 void run_config_fini(struct run_config *c);
 /* Where the token for people is: serve.token_file, else state_dir/token, which the daemon makes.  False: too long. */
 enum { TOKEN_PATH = 4096 };

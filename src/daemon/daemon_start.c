@@ -394,7 +394,7 @@ void config_free(struct run_config *c)
 enum err_code daemon_load_config(const struct daemon *d, struct run_config **out, struct err *e)
 {
     struct run_config *c = mem_zero(1, sizeof *c);
-    enum err_code rc = run_config_load(c, d->config.path, d->sets, d->n_sets, NULL, e);
+    enum err_code rc = run_config_load_here(c, d->config.path, d->sets, d->n_sets, NULL, e);
     if (rc) {
         config_free(c);
         return rc;

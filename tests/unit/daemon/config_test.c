@@ -79,6 +79,21 @@ TEST(a_wrong_value_of_the_command_line_is_not_blamed_on_the_file)
     }
 }
 
+TEST(zone_and_holidays_are_refused_where_they_stand_and_the_zone_only_where_it_matters)
+{
+    const char *path = test_path("%s/run.yaml", test_tmp_dir()), *zone = "policy: mpc\ntimezone: Mars/Base\n";
+    struct run_config c;
+    struct err e;
+    assert_err(load(&c, "policy: mpc\nholidays:\n  - 2026-12-25\n  - 2026-13-01\n", &e), ERR_PARSE, &e,
+               "run.yaml:2: holidays: \"2026-13-01\" is not a date");
+    run_config_fini(&c);
+    test_write_file(path, zone, strlen(zone));
+    assert_err(run_config_load_here(&c, path, NULL, 0, NULL, &e), ERR_MISSING, &e, "run.yaml:2: timezone: time zone Mars/Base");
+    run_config_fini(&c);
+    assert_ok(run_config_load(&c, path, NULL, 0, NULL, &e), &e); /* a freeze */
+    run_config_fini(&c);
+}
+
 TEST(policy_and_guard_may_change_while_running_and_the_store_s_place_may_not)
 {
     static const struct {
