@@ -69,6 +69,20 @@ static void compare(const char *a, const char *b)
     assert_same_files(test_path("%s/%s", test_tmp_dir(), a), test_path("%s/%s", test_tmp_dir(), b));
 }
 
+/* An outlook learned by two threads, once for all tests that look at one. */
+static const char outlook_file[] = "outlook-two.safetensors";
+static const struct learn_fixture *learned_outlook(void)
+{
+    static struct learn_fixture *f;
+    struct learn_opts o = learn_small(LEARN_OUTLOOK, PPO_BASE_NONE);
+    if (f)
+        return f;
+    o.threads = 2;
+    f = fixture_new();
+    assert_learns(f, &o, outlook_file);
+    return f;
+}
+
 TEST(ppo_writes_the_same_bytes_for_one_thread_and_two)
 {
     static const int bases[] = {PPO_BASE_NONE, PPO_BASE_PREDICTIVE};
@@ -134,9 +148,8 @@ TEST(an_outlook_is_the_same_for_one_thread_and_two)
     assert_true(f->report.finished);
     assert_true(f->report.outlook.samples > 0);
     assert_true(f->report.own.misses >= 0 && f->report.own.cost_usd_h > 0);
-    o.threads = 2;
-    assert_learns(f, &o, "two.safetensors");
-    compare("one.safetensors", "two.safetensors");
+    (void)learned_outlook();
+    compare("one.safetensors", outlook_file);
     fixture_free(f);
 }
 
@@ -248,11 +261,10 @@ TEST(the_curve_and_the_state_of_the_run_are_in_the_file)
         assert_true(l.interrupted == (part == 1));
         learned_fini(&l);
     }
-    o = learn_small(LEARN_OUTLOOK, PPO_BASE_NONE);
-    assert_learns(f, &o, "curve.safetensors");
     double *rows;
     size_t n;
-    assert_ok(learned_curve_load(path, &rows, &n, &e), &e);
+    (void)learned_outlook();
+    assert_ok(learned_curve_load(test_path("%s/%s", test_tmp_dir(), outlook_file), &rows, &n, &e), &e);
     assert_null(rows);
     assert_int_equal(n, 0);
     fixture_free(f);
@@ -260,14 +272,10 @@ TEST(the_curve_and_the_state_of_the_run_are_in_the_file)
 
 TEST(every_stage_counts_up_to_what_it_said_it_would_be)
 {
-    struct learn_fixture *f = fixture_new();
-    struct learn_opts o = learn_small(LEARN_OUTLOOK, PPO_BASE_NONE);
-    o.threads = 2;
-    assert_learns(f, &o, "stages.safetensors");
+    const struct learn_fixture *f = learned_outlook();
     assert_string_equal(f->stage, "calibration");
     assert_in_range((uint64_t)f->done, 9 * (uint64_t)f->total / 10, (uint64_t)f->total); /* at most, since a search may end early */
     assert_true(f->stages > 100);
-    fixture_free(f);
 }
 
 TEST(too_little_to_learn_from_is_a_clear_error)

@@ -191,11 +191,11 @@ TEST(rules_over_several_keys_name_the_line_of_one_that_was_given)
         {"name: s\ngenerator:\n  kind: diurnal\nchance:\n  start_min: 5min\n  start_max: 4min\n", ".yaml:5: chance.start_min", NULL},
         {"name: s\ngenerator:\n  kind: diurnal\nservice:\n  tune_violation_max: 0.02\n", ".yaml:5: service.tune", NULL},
         {"name: s\ngenerator:\n  kind: diurnal\nservice:\n  slo_p99: 1h\n", ".yaml:5: chance.timeout", NULL},
-        {"name: s\ngenerator:\n  kind: diurnal\nhistory:\n  file: a.hist\n", ".yaml:3: give either", NULL},
+        {"name: s\ngenerator:\n  kind: diurnal\nhistory:\n  file: a.hist\n", ".yaml:4: give either", NULL},
         {"name: s\ngenerator:\n  kind: diurnal\nchance:\n  faults:\n    - {kind: metrics-gone, from: 2h, to: 2h}\n",
          ".yaml:6: chance.faults[0]", NULL},
         {"name: s\n", ".yaml: give either", NULL},
-        {"name: s\ngenerator:\n  kind: diurnal\n", "--set: service.units_min: 99", "service.units_min=99"},
+        {"name: s\ngenerator:\n  kind: diurnal\n", "--set service.units_min: 99", "service.units_min=99"},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct scenario sc;
