@@ -134,9 +134,10 @@ WRAP(int, sqlite3_step, sqlite3_stmt *st)
 
 WRAP(int, open, const char *path, int flags, ...)
 {
+    bool makes = flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE;
     va_list ap;
     va_start(ap, flags);
-    unsigned mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(ap, unsigned) : 0;
+    unsigned mode = makes ? va_arg(ap, unsigned) : 0;
     va_end(ap);
     return sys_fails(FAIL_OPEN) ? -1 : __real_open(path, flags, mode);
 }
