@@ -16,13 +16,6 @@ int64_t pace_from_real(const struct pace *p, int64_t wall_us)
     return p->epoch_us + (int64_t)((double)(wall_us - p->epoch_us) * p->speed);
 }
 
-int64_t pace_to_real(const struct pace *p, int64_t decision_us)
-{
-    if (p->speed == 1)
-        return decision_us;
-    return p->epoch_us + (int64_t)((double)(decision_us - p->epoch_us) / p->speed);
-}
-
 int64_t pace_real_span(const struct pace *p, int64_t span_us)
 {
     return p->speed == 1 ? span_us : (int64_t)((double)span_us / p->speed);

@@ -21,9 +21,8 @@ struct pace {
 struct pace pace_init(double speed, int64_t epoch_us, int64_t wall_us, int64_t mono_us);
 /* Decision time now.  *jump_us: how far a wall clock step moved it since the anchor, 0 mostly. */
 int64_t pace_now_us(struct pace *p, int64_t wall_us, int64_t mono_us, int64_t *jump_us);
-/* Decision time of a wall-clock stamp, and back. */
+/* Decision time of a wall-clock stamp. */
 int64_t pace_from_real(const struct pace *p, int64_t wall_us);
-int64_t pace_to_real(const struct pace *p, int64_t decision_us);
 /* Real duration of a span of decision time. */
 int64_t pace_real_span(const struct pace *p, int64_t span_us);
 

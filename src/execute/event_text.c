@@ -58,8 +58,3 @@ void event_text_late(struct event_text *t, int32_t ready, int32_t wanted, int64_
         "%d of %d units are ready after %lld s; no scale-out while they fail to start", ready,
         wanted, (long long)(waited_us / US_PER_S));
 }
-
-void event_text_invalid(struct event_text *t, const char *faults)
-{
-    say(t, "InvalidTarget", true, "inactive: %s", faults);
-}

@@ -29,7 +29,5 @@ void event_text_held(struct event_text *t, int32_t units, int32_t proposed, cons
 void event_text_owned(struct event_text *t, const struct ownership *o);
 /* Units asked for did not become ready in time. */
 void event_text_late(struct event_text *t, int32_t ready, int32_t wanted, int64_t waited_us);
-/* A profile that cannot be used. */
-void event_text_invalid(struct event_text *t, const char *faults);
 
 #endif

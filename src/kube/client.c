@@ -84,11 +84,6 @@ const char *kube_namespace(const struct kube *k)
     return k->config->ns;
 }
 
-struct http_client *kube_http(const struct kube *k)
-{
-    return k->http;
-}
-
 size_t kube_running(const struct kube *k)
 {
     return k->n_calls;

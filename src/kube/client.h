@@ -119,7 +119,6 @@ void kube_free(struct kube *k);
 bool kube_read_only(const struct kube *k);
 const char *kube_url(const struct kube *k);
 const char *kube_namespace(const struct kube *k);
-struct http_client *kube_http(const struct kube *k);
 
 struct kube_reply {
     struct kube_status status; /* of the last attempt */
@@ -179,9 +178,6 @@ NODISCARD enum err_code kube_discover(struct kube *k, const char *api_version, c
  * at a time, and answered here when called again later.  Until then ERR_MISSING. */
 NODISCARD enum err_code kube_discover_soon(struct kube *k, const char *api_version, const char *kind,
                                            struct kube_resource *out, struct err *e);
-/* From the cache only; NULL when not (yet) known. */
-const struct kube_resource *kube_discovered(const struct kube *k, const char *api_version,
-                                            const char *kind);
 
 /* ---- may we? ----------------------------------------------------------------------------- */
 

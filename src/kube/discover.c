@@ -209,16 +209,6 @@ static const struct kube_resource *find_kind(const struct group *g, const char *
     return NULL;
 }
 
-const struct kube_resource *kube_discovered(const struct kube *k, const char *api_version,
-                                            const char *kind)
-{
-    char group[64], version[32];
-    if (!kube_split_api_version(api_version, group, version))
-        return NULL;
-    const struct group *g = find_group(k->discovery, group, version);
-    return g ? find_kind(g, kind) : NULL;
-}
-
 static bool older(int64_t then_us, int64_t span_us)
 {
     return then_us == INT64_MIN || clock_mono_us() - then_us >= span_us;

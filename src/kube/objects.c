@@ -241,15 +241,6 @@ static size_t device_slot(struct reader *r, struct devices *d, const char *resou
     return i;
 }
 
-int64_t device_find(const struct devices *d, const char *resource)
-{
-    for (size_t i = 0; i < d->n; i++) {
-        if (strcmp(d->of[i].resource, resource) == 0)
-            return d->of[i].n;
-    }
-    return 0;
-}
-
 void device_add(struct reader *r, struct devices *d, const char *resource, int64_t n)
 {
     size_t i = device_slot(r, d, resource);

@@ -58,7 +58,6 @@ struct devices {
         int64_t n;
     } of[DEVICES_MAX];
 };
-int64_t device_find(const struct devices *d, const char *resource);
 void device_add(struct reader *r, struct devices *d, const char *resource, int64_t n);
 void device_max(struct reader *r, struct devices *d, const char *resource, int64_t n);
 int64_t fill_devices(struct reader *r, const struct devices *d,

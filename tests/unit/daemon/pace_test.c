@@ -22,7 +22,6 @@ TEST(in_a_rehearsal_it_runs_faster_from_the_epoch_on)
     int64_t jump;
     assert_int_equal(pace_now_us(&p, epoch + 2 * S, 2 * S, &jump), epoch + 120 * S);
     assert_int_equal(pace_from_real(&p, epoch + 3 * S), epoch + 180 * S);
-    assert_int_equal(pace_to_real(&p, epoch + 180 * S), epoch + 3 * S);
     assert_int_equal(pace_real_span(&p, 15 * S), S / 4);
 }
 

@@ -337,8 +337,6 @@ TEST(events_say_what_happened_with_numbers)
     event_text_owned(&t, &o);
     assert_string_equal(
         t.message, "HorizontalPodAutoscaler shop/api sets the size of this target; delete api");
-    event_text_invalid(&t, "spec.minUnits: \"3\" is not a whole number");
-    assert_non_null(strstr(t.message, "inactive: spec.minUnits"));
 }
 
 TEST(events_are_cut_to_what_an_event_holds)
