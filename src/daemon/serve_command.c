@@ -164,7 +164,9 @@ static void pending_free(void *ctx)
 static void run_command(struct call *c, struct command *cmd)
 {
     struct command_answer a;
+    (void)atomic_fetch_add(&c->s->n_pending, 1); /* first: a stop that meets the command waits for its answer */
     if (!shared_command_send(c->s->o.shared, cmd, &a)) {
+        (void)atomic_fetch_sub(&c->s->n_pending, 1);
         answer_command(c, cmd, &a);
         return;
     }
@@ -175,7 +177,6 @@ static void run_command(struct call *c, struct command *cmd)
         .endpoint = c->endpoint,
         .until_us = clock_mono_us() + c->s->o.wait_us,
     };
-    (void)atomic_fetch_add(&c->s->n_pending, 1);
     c->out->settle = settle;
     c->out->free = pending_free;
     c->out->ctx = p;
