@@ -116,7 +116,7 @@ static void derive_times(struct capacity_config *cfg)
     cfg->inv_watch = inverse(g->watch_us);
     cfg->inv_breaker = inverse(g->breaker_us);
     cfg->inv_hold = inverse(g->watermark_hold_us);
-    cfg->up_bucket_us = max_i64(1, g->up_window_us / GUARD_UP_BUCKETS);
+    cfg->up_bucket_us = max_i64(1, (g->up_window_us + GUARD_UP_WIDE - 1) / GUARD_UP_WIDE);
     cfg->start_budget_us =
         max_i64(g->start_budget_us, (int64_t)(g->start_budget_factor * (double)cfg->spec.start_us));
 }
@@ -254,6 +254,7 @@ static uint64_t pack_layout(const struct capacity_config *cfg)
     struct hash h = hash_init(CAPACITY_STATE_VERSION);
     const struct policy_use *uses[] = {&cfg->main, &cfg->base, &cfg->rule};
     hash_u64(&h, sizeof(struct capacity_state));
+    hash_u64(&h, GUARD_UP_BUCKETS);
     for (size_t i = 0; i < ARRAY_LEN(uses); i++) {
         hash_str(&h, uses[i]->policy ? uses[i]->policy->name : "");
         hash_u64(&h, memory_bytes(uses[i]));

@@ -231,9 +231,9 @@ static inline void window_advance(struct guard_window *w, int64_t now_us, int64_
     }
 }
 
-static void window_add(struct guard_window *w, int n, int units)
+static void window_add(struct guard_window *w, int n, int64_t bucket, int units)
 {
-    int i = window_slot(w->bucket, n);
+    int i = window_slot(bucket, n);
     int room = clamp_int(units, 0, INT16_MAX - w->at[i]); /* saturates: a budget long exceeded */
     w->at[i] = (int16_t)(w->at[i] + room);
     w->sum += room;
@@ -773,13 +773,14 @@ void guard_commit(const struct capacity_config *cfg, const struct capacity_view 
         return;
     if (change > 0) {
         g->last_out_us = view->now_us;
-        window_add(&g->up, GUARD_UP_BUCKETS, change);
+        /* Of an instant on the border the bucket before it: that one is forgotten exactly a window later. */
+        window_add(&g->up, GUARD_UP_BUCKETS, g->up.bucket - (view->now_us % cfg->up_bucket_us == 0), change);
     } else {
         g->last_in_us = view->now_us;
         if (proposed < executed && executed == staged_floor(cfg, view->units_requested))
             g->watch_until_us = view->now_us + cfg->guard.watch_us;
     }
-    window_add(&g->flap, GUARD_FLAP_BUCKETS, change > 0 ? change : -change);
+    window_add(&g->flap, GUARD_FLAP_BUCKETS, g->flap.bucket, change > 0 ? change : -change);
 }
 
 void guard_breaker_reset(struct guard_state *g)

@@ -100,7 +100,9 @@ void guard_options_apply(struct guard_options *g);
 
 #define GUARD_NEVER (INT64_MIN / 4)
 
-enum { GUARD_UP_BUCKETS = 20, GUARD_FLAP_BUCKETS = 12 };
+/* The rate cap's window is 20 buckets wide and kept in 21, so that what was added in the middle of one is not
+ * forgotten before the window is over. */
+enum { GUARD_UP_WIDE = 20, GUARD_UP_BUCKETS = GUARD_UP_WIDE + 1, GUARD_FLAP_BUCKETS = 12 };
 
 /* Sum over a sliding window, by time buckets. */
 struct guard_window {

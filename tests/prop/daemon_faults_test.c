@@ -42,7 +42,7 @@ enum {
     WORLD_SEQUENCES = 250, /* then both replicas start over with empty folders */
     UP_STEPS = 8,         /* of the guard, within five minutes */
 };
-#define UP_WINDOW_US INT64_C(285000000) /* five minutes, in buckets of 15 s that are forgotten whole */
+#define UP_WINDOW_US INT64_C(300000000)
 #define OUT_WAIT_US INT64_C(60000000)
 
 struct intent {

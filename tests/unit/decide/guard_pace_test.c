@@ -1,5 +1,6 @@
 /* guard_pace_test.c - the checks that set the pace: step, cooldown, staged scale-in, breaker; and the edge between what
  * passes and what is refused. */
+#include "base/num.h"
 #include "tests/unit/decide/guard_fixture.h"
 
 /* ---- 7: step
@@ -56,6 +57,65 @@ TEST(scale_out_is_capped_at_eight_steps_or_a_quarter_in_five_minutes)
         {"scale-in is not capped here", NULL, 7, 7, GUARD_STEP, GUARD_PASS, NULL},
     };
     RUN(cases, no_audit);
+}
+
+/* In the simulator decisions fall on borders of the window's buckets; live they fall a moment later, or anywhere. */
+TEST(the_rate_cap_holds_over_any_five_minutes_whenever_decisions_fall)
+{
+    enum { DECISIONS = 4000 };
+    static struct fix f;
+    static struct {
+        int64_t at_us;
+        int added;
+    } past[DECISIONS];
+    struct rng r = rng_stream(test_seed(), "instants");
+    int first = 0, sum = 0, most = 0;
+    fix_init(&f, "ppo", true);
+    no_audit(&f);
+    f.cfg.guard.cooldown_out_us = 0;
+    for (int i = 0; i < DECISIONS; i++) {
+        f.view.now_us += 1 + (int64_t)rng_below(&r, (uint32_t)(i % 2 ? 30 * FIX_S : FIX_S / 10));
+        f.view.sample_us = f.view.now_us;
+        past[i].at_us = f.view.now_us;
+        fix_units(&f, 10, 0); /* somebody else takes away what was added */
+        past[i].added = max_int(0, fix_ask(&f, 10 + (int)rng_below(&r, 12)) - 10);
+        sum += past[i].added;
+        while (f.view.now_us - past[first].at_us >= 300 * FIX_S)
+            sum -= past[first++].added;
+        most = max_int(most, sum);
+        if (sum > 8)
+            fail_msg("decision %d: %d units within five minutes", i, sum);
+    }
+    assert_int_equal(most, 8); /* and is used to the full */
+}
+
+/* The window an instant ago is the reference: on borders what is forgotten is exactly five minutes old. */
+TEST(on_the_borders_of_its_buckets_the_window_is_exactly_five_minutes)
+{
+    enum { DECISIONS = 4000 };
+    static struct fix f;
+    static struct {
+        int64_t at_us;
+        int added;
+    } past[DECISIONS];
+    struct rng r = rng_stream(test_seed(), "borders");
+    int first = 0, sum = 0;
+    fix_init(&f, "ppo", true);
+    no_audit(&f);
+    f.cfg.guard.cooldown_out_us = 0;
+    f.view.now_us -= f.view.now_us % (15 * FIX_S);
+    for (int i = 0; i < DECISIONS; i++) {
+        f.view.now_us += 15 * FIX_S * (1 + (int64_t)rng_below(&r, rng_below(&r, 20) ? 3 : 40));
+        f.view.sample_us = f.view.now_us;
+        fix_units(&f, 10, 0);
+        int added = max_int(0, fix_ask(&f, 10 + (int)rng_below(&r, 5)) - 10);
+        while (first < i && f.view.now_us - past[first].at_us >= 300 * FIX_S)
+            sum -= past[first++].added;
+        past[i].at_us = f.view.now_us;
+        past[i].added = added;
+        sum += added;
+        assert_int_equal(f.state.guard.up.sum, sum);
+    }
 }
 
 /* ---- 8: cooldown
