@@ -133,14 +133,20 @@ TEST(an_autoscaler_is_seen_where_autoscaling_v2_is_not_served)
     live_world_stop(&w);
 }
 
-static void assert_condition(struct live_world *w, const char *name, const char *text)
+/* Plays rounds until the status says it: sizes are read, and conditions published, beside the rounds. */
+static void until_condition(struct live_world *w, const char *name, const char *text)
 {
-    char *all = apiserver_field(w->api, test_path("/apis/sluice.dev/v1alpha1/namespaces/shop/capacitytargets/%s", name),
-                                "status.conditions");
-    assert_non_null(all);
-    if (!strstr(all, text))
-        fail_msg("%s is not in %s", text, all);
-    mem_free(all);
+    for (int64_t give_up_us = clock_mono_us() + 20 * US_PER_S;;) {
+        rounds(w, "free", 100, 1);
+        char *all = apiserver_field(
+            w->api, test_path("/apis/sluice.dev/v1alpha1/namespaces/shop/capacitytargets/%s", name), "status.conditions");
+        bool said = all && strstr(all, text);
+        if (!said && clock_mono_us() > give_up_us)
+            fail_msg("%s is not in %s", text, all ? all : "no status");
+        mem_free(all);
+        if (said)
+            return;
+    }
 }
 
 TEST(a_paused_or_frozen_target_says_that_it_is_not_active)
@@ -150,12 +156,10 @@ TEST(a_paused_or_frozen_target_says_that_it_is_not_active)
     live_world_target(&w, "free", 2, 20, "");
     live_world_target(&w, "chat", 2, 20, "  paused: true\n");
     live_world_up(&w, 0);
-    rounds(&w, "free", 100, 4);
-    assert_condition(&w, "free", "\"reason\":\"Deciding\"");
-    assert_condition(&w, "chat", "\"reason\":\"Paused\"");
+    until_condition(&w, "free", "\"reason\":\"Deciding\"");
+    until_condition(&w, "chat", "\"reason\":\"Paused\"");
     assert_int_equal(live_world_post(&w, 0, "/api/v1/freeze", "{}"), 200);
-    rounds(&w, "free", 100, 4);
-    assert_condition(&w, "free", "\"reason\":\"Frozen\"");
+    until_condition(&w, "free", "\"reason\":\"Frozen\"");
     live_world_stop(&w);
 }
 
@@ -487,5 +491,119 @@ TEST(rounds_go_on_while_a_credential_plugin_hangs)
     assert_true(live_world_units(&w, "chat") > 2);
     live_world_down(&w, 0);
     assert_true(clock_mono_us() - from_us < 8 * US_PER_S); /* a plugin is given 20 s */
+    live_world_stop(&w);
+}
+
+/* ---- an hour of real operation ---------------------------------------------------------------- */
+
+static const char *const OWN_CRD_PATH =
+    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/capacitytargets.sluice.dev";
+
+TEST(our_definition_may_be_deleted_and_made_again_under_a_running_daemon)
+{
+    struct live_world w;
+    struct err e;
+    live_world_start(&w, "single", "policy: rules\n", NULL);
+    live_world_target(&w, "chat", 2, 20, "");
+    live_world_up(&w, 0);
+    rounds(&w, "chat", 100, 6);
+    assert_int_equal(apiserver_call(w.api, "DELETE", OWN_CRD_PATH, NULL, NULL, NULL), 200);
+    apiserver_cut_watches(w.api);
+    rounds(&w, "chat", 1500, 10); /* there is nobody to act for */
+    assert_int_equal(live_world_units(&w, "chat"), 2);
+    assert_ok(apiserver_load_file(w.api, "deploy/crd/capacitytargets.yaml", &e), &e);
+    live_world_target(&w, "chat", 2, 20, "");
+    rounds(&w, "chat", 100, 8);
+    rounds(&w, "chat", 1500, 20);
+    assert_true(live_world_units(&w, "chat") > 2);
+    live_world_stop(&w);
+}
+
+TEST(a_target_deleted_while_its_intent_is_open_leaves_nothing_behind_and_the_others_go_on)
+{
+    struct live_world w;
+    live_world_start(&w, "single", "policy: rules\n", NULL);
+    live_world_target(&w, "chat", 2, 20, "");
+    live_world_target(&w, "mail", 2, 20, "");
+    live_world_up(&w, 0);
+    rounds(&w, "chat", 100, 6);
+    int id = apiserver_fault(w.api, &(struct apiserver_fault){.kind = APISERVER_CUT, .method = "PUT",
+                                                              .path = "deployments/chat/scale"});
+    for (int i = 0; i < 12 && !apiserver_hits(w.api, id); i++)
+        rounds(&w, "chat", 1500, 1);
+    assert_true(apiserver_hits(w.api, id) > 0); /* its size was asked for, and nobody knows */
+    assert_int_equal(apiserver_call(w.api, "DELETE", OWN_PATH, NULL, NULL, NULL), 200);
+    apiserver_clear(w.api, id);
+    for (int i = 0; i < 20; i++) {
+        live_world_demand(&w, "mail", 1500);
+        live_world_round(&w);
+    }
+    assert_int_equal(live_world_units(&w, "chat"), 2);
+    assert_true(live_world_units(&w, "mail") > 2);
+    live_world_target(&w, "chat", 2, 20, ""); /* another of the same name: another uid */
+    rounds(&w, "chat", 100, 8);
+    rounds(&w, "chat", 1500, 20);
+    assert_true(live_world_units(&w, "chat") > 2);
+    live_world_stop(&w);
+}
+
+TEST(everything_of_a_namespace_may_go_at_once)
+{
+    static const char *const paths[] = {"/apis/apps/v1/namespaces/shop/deployments/chat",
+                                        "/apis/sluice.dev/v1alpha1/namespaces/shop/capacitytargets/chat"};
+    struct live_world w;
+    live_world_start(&w, "single", "policy: rules\n", NULL);
+    live_world_target(&w, "chat", 2, 20, "");
+    live_world_up(&w, 0);
+    rounds(&w, "chat", 100, 6);
+    for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+        assert_int_equal(apiserver_call(w.api, "DELETE", paths[i], NULL, NULL, NULL), 200);
+        rounds(&w, "chat", 1500, 4);
+    }
+    assert_int_equal(live_world_get(&w, 0, "/readyz", NULL), 200);
+    live_world_target(&w, "chat", 2, 20, "");
+    rounds(&w, "chat", 100, 8);
+    rounds(&w, "chat", 1500, 20);
+    assert_true(live_world_units(&w, "chat") > 2);
+    live_world_stop(&w);
+}
+
+TEST(more_units_than_the_maximum_are_brought_down_to_it_and_never_added_to)
+{
+    struct live_world w;
+    live_world_start(&w, "single", "policy: rules\n", NULL);
+    live_world_target(&w, "chat", 10, 6, "");
+    live_world_up(&w, 0);
+    int before = 10;
+    for (int i = 0; i < 80; i++) {
+        rounds(&w, "chat", 300, 1);
+        int units = live_world_units(&w, "chat");
+        assert_true(units <= before);
+        before = units;
+    }
+    assert_true(before >= 1 && before <= 6);
+    live_world_stop(&w);
+}
+
+TEST(a_rotated_token_is_read_again_when_the_old_one_is_refused)
+{
+    static const struct apiserver_rule all[] = {{"*", "*", "*", NULL}};
+    struct live_world w;
+    live_world_start(&w, "single", "policy: rules\n", NULL);
+    live_world_target(&w, "chat", 2, 20, "");
+    const char *token = test_path("%s/rotated-token", test_tmp_dir());
+    const char *text = test_path("current-context: a\ncontexts: [{name: a, context: {cluster: a, user: a}}]\n"
+                                 "clusters: [{name: a, cluster: {server: '%s'}}]\nusers: [{name: a, user: {tokenFile: %s}}]\n",
+                                 apiserver_url(w.api), token);
+    test_write_file(w.seat[0].kubeconfig, text, strlen(text));
+    test_write_file(token, "r0", 2);
+    live_world_up(&w, 0);
+    rounds(&w, "chat", 100, 6);
+    apiserver_token(w.api, "next", "r0", all, ARRAY_LEN(all));
+    test_write_file(token, "next", 4);
+    apiserver_revoke(w.api, "r0");
+    apiserver_cut_watches(w.api);
+    rounds(&w, "chat", 1500, 20);
+    assert_true(live_world_units(&w, "chat") > 2);
     live_world_stop(&w);
 }
