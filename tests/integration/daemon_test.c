@@ -154,9 +154,11 @@ TEST(a_paused_or_frozen_target_says_that_it_is_not_active)
     struct live_world w;
     live_world_start(&w, "single", "policy: rules\n", NULL);
     live_world_target(&w, "free", 2, 20, "");
-    live_world_target(&w, "chat", 2, 20, "  paused: true\n");
+    live_world_target(&w, "chat", 2, 20, "");
     live_world_up(&w, 0);
     until_condition(&w, "free", "\"reason\":\"Deciding\"");
+    until_condition(&w, "chat", "\"reason\":\"Deciding\"");
+    live_world_target(&w, "chat", 2, 20, "  paused: true\n"); /* True to False is written at once, another reason is not */
     until_condition(&w, "chat", "\"reason\":\"Paused\"");
     assert_int_equal(live_world_post(&w, 0, "/api/v1/freeze", "{}"), 200);
     until_condition(&w, "free", "\"reason\":\"Frozen\"");
