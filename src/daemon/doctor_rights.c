@@ -55,6 +55,11 @@ static bool reads(const char *verb)
     return strcmp(verb, "get") == 0 || strcmp(verb, "list") == 0 || strcmp(verb, "watch") == 0;
 }
 
+static bool needed(const struct doctor *d, const struct right *r)
+{
+    return r->need == RIGHT_REQUIRED || (r->need == RIGHT_OWNERS && d->config->stage != STAGE_OBSERVE);
+}
+
 /* Who is refused, what, what for, and which rule of which file would grant it. */
 static void say_refused(struct doctor *d, const struct right *r, const char *verbs)
 {
@@ -65,7 +70,7 @@ static void say_refused(struct doctor *d, const struct right *r, const char *ver
             run_stage_names[d->config->stage]);
     right_rule(r, verbs, &todo);
     buf_fmt(&todo, " of %s.", right_file(r));
-    doctor_note(d, DOCTOR_PERMISSIONS, r->need == RIGHT_REQUIRED ? DOCTOR_FAIL : DOCTOR_WARN, words, todo.p,
+    doctor_note(d, DOCTOR_PERMISSIONS, needed(d, r) ? DOCTOR_FAIL : DOCTOR_WARN, words, todo.p,
                 "refused to %s; needed for: %s", *d->who ? d->who : "this account", r->why);
     buf_fini(&todo);
 }

@@ -6,9 +6,10 @@
 #include "base/mem.h"
 
 #define READ "get list watch"
-/* (group, resource, subresource, verbs, from, why): in the whole cluster, required or optional; OWN: in our namespace. */
+/* (group, resource, subresource, verbs, from, why): in the whole cluster, by enum right_need; OWN: in our namespace. */
 #define NEED(g, r, sub, v, s, why) {g, r, sub, v, STAGE_##s, RIGHT_REQUIRED, false, NULL, why}
 #define MAY(g, r, sub, v, s, why) {g, r, sub, v, STAGE_##s, RIGHT_OPTIONAL, false, NULL, why}
+#define WHO(g, r, v, s, why) {g, r, NULL, v, STAGE_##s, RIGHT_OWNERS, false, NULL, why}
 #define OWN(g, r, name, v, s, why) {g, r, NULL, v, STAGE_##s, RIGHT_REQUIRED, true, name, why}
 #define NEVER(g, r, sub, v) {g, r, sub, v, STAGE_OBSERVE, RIGHT_REQUIRED, false, NULL, ""}
 
@@ -22,8 +23,8 @@ const struct right rights[] = {
     NEED("apps", "deployments", "scale", "get", OBSERVE, "the size asked for"),
     NEED("apps", "statefulsets", "scale", "get", OBSERVE, "the size asked for"),
     NEED("autoscaling", "horizontalpodautoscalers", NULL, READ, OBSERVE, "who else sizes a target"),
-    MAY("keda.sh", "scaledobjects", NULL, READ, OBSERVE, "who else sizes a target"),
-    MAY("autoscaling.k8s.io", "verticalpodautoscalers", NULL, READ, OBSERVE, "who else sizes a target"),
+    WHO("keda.sh", "scaledobjects", READ, OBSERVE, "who else sizes a target"),
+    WHO("autoscaling.k8s.io", "verticalpodautoscalers", READ, OBSERVE, "who else sizes a target"),
     MAY("metrics.k8s.io", "pods", NULL, "get list", OBSERVE, "CPU and memory without Prometheus"),
 
     NEED("apps", "deployments", "scale", "update", SINGLE, "scaling"),

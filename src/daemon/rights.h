@@ -15,8 +15,8 @@
 
 enum right_need {
     RIGHT_REQUIRED, /* the stage cannot work without */
-    RIGHT_OPTIONAL, /* of kinds that not every cluster serves: KEDA, VPA, metrics.k8s.io, Cluster
-                       API ...  Where they are served, KEDA's and VPA's are needed to act. */
+    RIGHT_OPTIONAL, /* of kinds that not every cluster serves: metrics.k8s.io, Cluster API ... */
+    RIGHT_OWNERS,   /* the same, but where KEDA or VPA are served nothing is acted on without */
 };
 
 struct right {

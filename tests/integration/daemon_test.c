@@ -8,6 +8,7 @@
 #include "store/store.h"
 #include "tests/live/live_world.h"
 #include "tests/support/test.h"
+#include "tests/support/keda.h"
 
 static void rounds(struct live_world *w, const char *name, double qps, int n)
 {
@@ -370,12 +371,6 @@ TEST(a_note_is_written_beside_a_running_daemon_and_no_round_is_lost_for_it)
 
 /* ---- who else? -------------------------------------------------------------------------------- */
 
-static const char *const KEDA_CRD =
-    "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: scaledobjects.keda.sh}\n"
-    "spec:\n  group: keda.sh\n  scope: Namespaced\n"
-    "  names: {plural: scaledobjects, singular: scaledobject, kind: ScaledObject, listKind: ScaledObjectList}\n"
-    "  versions: [{name: v1alpha1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, "
-    "x-kubernetes-preserve-unknown-fields: true}}}]\n";
 static const char *const KEDA_CRD_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/scaledobjects.keda.sh";
 
 static const char *const OWN_PATH = "/apis/sluice.dev/v1alpha1/namespaces/shop/capacitytargets/chat";

@@ -2,6 +2,7 @@
  */
 #include "base/file.h"
 #include "daemon/rights.h"
+#include "tests/support/keda.h"
 #include "tests/unit/daemon/doctor_fixture.h"
 
 #define ACCOUNT "system:serviceaccount:sluice:sluice"
@@ -195,6 +196,25 @@ TEST(a_missing_right_is_named_with_what_it_is_for)
     assert_said(&c.report, DOCTOR_PERMISSIONS, DOCTOR_FAIL, "deploy/overlays/single grants it");
     assert_said(&c.report, DOCTOR_PERMISSIONS, DOCTOR_FAIL, "resourceNames: [\"sluice\"], verbs: [get, update]} of deploy/overlays/single/namespace-rules.yaml");
     assert_said(&c.report, DOCTOR_PERMISSIONS, DOCTOR_FAIL, "update deployments.apps/scale");
+    clinic_end(&c);
+}
+
+TEST(owners_that_may_not_be_read_are_a_warning_to_look_and_a_failure_to_act)
+{
+    struct clinic c;
+    size_t keda = 0;
+    while (strcmp(rights[keda].group, "keda.sh") != 0)
+        keda++;
+    clinic_start(&c, "owners");
+    apiserver_must_load(c.api, KEDA_CRD);
+    give_account(&c, STAGE_OBSERVE, keda);
+    clinic_visit(&c, "observe", "", NULL);
+    assert_verdict(&c, DOCTOR_PERMISSIONS, DOCTOR_WARN);
+    assert_said(&c.report, DOCTOR_PERMISSIONS, DOCTOR_WARN, "scaledobjects.keda.sh");
+    give_account(&c, STAGE_SINGLE, keda);
+    clinic_visit(&c, "single", "", NULL);
+    assert_verdict(&c, DOCTOR_PERMISSIONS, DOCTOR_FAIL);
+    assert_said(&c.report, DOCTOR_PERMISSIONS, DOCTOR_FAIL, "scaledobjects.keda.sh");
     clinic_end(&c);
 }
 
