@@ -388,7 +388,7 @@ TEST(owners_that_may_not_be_read_hold_every_action_and_owners_that_do_not_exist_
 {
     struct live_world w;
     live_world_start(&w, "single", "policy: rules\n", NULL);
-    apiserver_must_load(w.api, KEDA_CRD);
+    apiserver_must_load(w.api, keda_definition());
     live_world_target(&w, "chat", 2, 20, "");
     int id = apiserver_fault(w.api, &(struct apiserver_fault){.kind = APISERVER_STATUS, .path = "/scaledobjects",
                                                               .status = 403});
@@ -410,7 +410,7 @@ TEST(an_owner_whose_definition_is_deleted_and_made_again_is_forgotten_and_found)
 {
     struct live_world w;
     live_world_start(&w, "single", "policy: rules\n", NULL);
-    apiserver_must_load(w.api, KEDA_CRD);
+    apiserver_must_load(w.api, keda_definition());
     apiserver_must_load(w.api, "apiVersion: keda.sh/v1alpha1\nkind: ScaledObject\n"
                                "metadata: {name: theirs, namespace: shop}\nspec: {scaleTargetRef: {name: chat}}\n");
     live_world_target(&w, "chat", 2, 20, "");
@@ -424,7 +424,7 @@ TEST(an_owner_whose_definition_is_deleted_and_made_again_is_forgotten_and_found)
     assert_true(live_world_units(&w, "chat") > 2);
     int units = live_world_units(&w, "chat");
     rounds(&w, "chat", 100, 2);
-    apiserver_must_load(w.api, KEDA_CRD);
+    apiserver_must_load(w.api, keda_definition());
     apiserver_must_load(w.api, "apiVersion: keda.sh/v1alpha1\nkind: ScaledObject\n"
                                "metadata: {name: theirs, namespace: shop}\nspec: {scaleTargetRef: {name: chat}}\n");
     rounds(&w, "chat", 80.0 * units * 0.6, 8);

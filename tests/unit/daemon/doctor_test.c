@@ -206,7 +206,7 @@ TEST(owners_that_may_not_be_read_are_a_warning_to_look_and_a_failure_to_act)
     while (strcmp(rights[keda].group, "keda.sh") != 0)
         keda++;
     clinic_start(&c, "owners");
-    apiserver_must_load(c.api, KEDA_CRD);
+    apiserver_must_load(c.api, keda_definition());
     give_account(&c, STAGE_OBSERVE, keda);
     clinic_visit(&c, "observe", "", NULL);
     assert_verdict(&c, DOCTOR_PERMISSIONS, DOCTOR_WARN);
