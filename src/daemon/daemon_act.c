@@ -144,7 +144,7 @@ static void event_of(struct daemon *d, const struct live *l, const struct act_re
 /* Nothing was done, so nothing is to be waited for. */
 static void put_back(struct live *l)
 {
-    target_acting(&l->target)->state.guard = l->guard_before;
+    guard_forget(&target_acting(&l->target)->state.guard, &l->guard_before);
 }
 
 static void ordered(struct daemon *d, struct live *l, const struct act_result *r)
@@ -447,6 +447,11 @@ static bool scale_is_current(const struct live *l)
            strcmp(executor_status(l->executor)->outcome.id, l->seen_outcome) == 0;
 }
 
+static bool to_be_ordered(const struct daemon *d, const struct live *l)
+{
+    return daemon_may_order(d, l) && l->adopted && l->decision_id && l->source == LIVE_SPEC;
+}
+
 static void act_on(struct daemon *d, struct live *l)
 {
     struct err e;
@@ -465,7 +470,7 @@ static void act_on(struct daemon *d, struct live *l)
     enum err_code rc = ERR_OK;
     if (executor_pending(l->executor))
         rc = executor_reconcile(l->executor, &e);
-    else if (daemon_may_order(d, l) && l->decision_id)
+    else if (to_be_ordered(d, l))
         order(d, l);
     else
         rc = executor_publish(l->executor, &l->status, false, &begun, &e);
@@ -476,6 +481,11 @@ static void act_on(struct daemon *d, struct live *l)
 
 void daemon_act(struct daemon *d)
 {
+    for (size_t i = 0; i < roster_count(d->roster); i++) {
+        struct live *l = roster_at(d->roster, i);
+        if (!to_be_ordered(d, l))
+            target_forget(&l->target);
+    }
     if (!daemon_leads(d) || d->stopping)
         return;
     for (size_t i = 0; i < roster_count(d->roster); i++) {

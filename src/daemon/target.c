@@ -211,3 +211,10 @@ void target_undo(struct target *t)
         undo(&t->challenger);
     t->decided = false;
 }
+
+void target_forget(struct target *t)
+{
+    struct target_policy *p = target_acting(t);
+    if (t->decided)
+        guard_forget(&p->state.guard, &p->before.guard);
+}

@@ -99,6 +99,8 @@ void target_view(struct target *t, const struct calendar *cal, int64_t now_us, c
 void target_decide(struct target *t);
 /* The round was not recorded: its decisions have not been made. */
 void target_undo(struct target *t);
+/* Its decision is not carried out (a stage that observes, an owner who is not known): the guard waits for nothing. */
+void target_forget(struct target *t);
 /* The policy whose plan is carried out. */
 struct target_policy *target_acting(struct target *t);
 /* Switchback: whose turn it is.  The guard's memory goes along. */

@@ -783,6 +783,15 @@ void guard_commit(const struct capacity_config *cfg, const struct capacity_view 
     window_add(&g->flap, GUARD_FLAP_BUCKETS, g->flap.bucket, change > 0 ? change : -change);
 }
 
+void guard_forget(struct guard_state *g, const struct guard_state *before)
+{
+    g->last_out_us = before->last_out_us;
+    g->last_in_us = before->last_in_us;
+    g->watch_until_us = before->watch_until_us;
+    g->up = before->up; /* the next guard_advance() moves both windows on */
+    g->flap = before->flap;
+}
+
 void guard_breaker_reset(struct guard_state *g)
 {
     g->breaker_until_us = GUARD_NEVER;

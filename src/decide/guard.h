@@ -135,6 +135,8 @@ int guard_chain(const struct capacity_config *cfg, const struct capacity_view *v
 /* Remembers what was executed. */
 void guard_commit(const struct capacity_config *cfg, const struct capacity_view *view,
                   struct capacity_state *state, int proposed, int executed);
+/* It was not executed after all: forgets what guard_commit() remembered since `before`. */
+void guard_forget(struct guard_state *g, const struct guard_state *before);
 /* A person closes the breaker, open or half-open. */
 void guard_breaker_reset(struct guard_state *g);
 

@@ -7,8 +7,8 @@
 #include "daemon/daemon.h"
 #include "store/store.h"
 #include "tests/live/live_world.h"
-#include "tests/support/test.h"
 #include "tests/support/keda.h"
+#include "tests/support/test.h"
 
 static void rounds(struct live_world *w, const char *name, double qps, int n)
 {
@@ -37,6 +37,37 @@ TEST(observe_sends_no_write_request_of_any_kind)
         apiserver_print_log(w.api, 50);
     assert_int_equal(writes(&w), 0);
     assert_int_equal(live_world_units(&w, "chat"), 2);
+    live_world_stop(&w);
+}
+
+static bool at_most(void *ctx, const struct store_decision *d, const struct store_target *t)
+{
+    int *least = ctx;
+    (void)t;
+    *least = d->executed < *least ? d->executed : *least;
+    return true;
+}
+
+TEST(what_observe_would_do_waits_for_nothing_that_was_not_done)
+{
+    struct live_world w;
+    struct store *s;
+    struct err e;
+    live_world_start(&w, "observe", "policy: rules\n", NULL);
+    live_world_target(&w, "chat", 2, 20, "");
+    live_world_up(&w, 0);
+    rounds(&w, "chat", 100, 6);
+    rounds(&w, "chat", 1500, 10);
+    int64_t since_us = w.now_us;
+    rounds(&w, "chat", 1500, 30);
+    struct store_opts o = store_opts_default(test_path("%s/sluice.db", w.seat[0].dir));
+    struct store_query q = {.since_us = since_us, .until_us = INT64_MAX};
+    int least = INT32_MAX;
+    o.read_only = true;
+    assert_ok(store_open(&o, &s, &e), &e);
+    assert_ok(store_decisions(s, &q, at_most, &least, &e), &e);
+    store_close(s);
+    assert_in_range(least, 3, 20); /* from the two there are, in every round */
     live_world_stop(&w);
 }
 
