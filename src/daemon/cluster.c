@@ -122,9 +122,11 @@ static void probed(void *ctx, enum err_code rc, struct kube_reply *reply, const 
     bool found = false;
     (void)why;
     s->probing = false;
-    s->hidden = kube_is_forbidden(&reply->status);
     bool known = rc ? kube_is_not_found(&reply->status) : read_serves(reply, s->resource.plural, &found);
-    s->asked = s->asked || known || s->hidden;
+    if (known || kube_is_forbidden(&reply->status)) {
+        s->asked = true;
+        s->hidden = !known;
+    }
     if (!known || found == s->served)
         return;
     log_write(c->log, LOG_INFO, "cluster", found ? "kind is served" : "kind is served no longer", "resource=%s group=%s",
@@ -382,40 +384,55 @@ int64_t cluster_age_us(const struct cluster *c)
     return oldest;
 }
 
-static int begin_kind(struct cluster *c, const char *api_version, const char *kind)
+static int begin_kind(struct cluster *c, const char *api_version, const char *kind, struct err *e)
 {
-    struct err e;
     struct slot *s = &c->slot[c->n_slots];
     struct kube_resource r;
     /* Remembered by the client for a while: asking again is cheap. */
-    enum err_code rc = c->asks_aside ? kube_discover_soon(c->kube, api_version, kind, &r, &e)
-                                     : kube_discover(c->kube, api_version, kind, &r, &e);
-    if (rc || !r.has_scale)
-        return -1; /* anybody who may create a CapacityTarget names kinds: not all of them are ours to list */
+    enum err_code rc = c->asks_aside ? kube_discover_soon(c->kube, api_version, kind, &r, e)
+                                     : kube_discover(c->kube, api_version, kind, &r, e);
+    if (!rc && !r.has_scale) /* anybody who may create a CapacityTarget names kinds: not all of them are ours to list */
+        rc = err_set(e, ERR_MISSING, "kind %.64s of %.100s has no size (/scale)", kind, api_version);
+    if (rc)
+        return -1;
     s->resource = r;
     s->owner = c;
     c->n_slots++;
-    if (slot_start(c, c->n_slots - 1, &e)) {
-        log_write(c->log, LOG_ERROR, "cluster", "cannot watch", "error=\"%s\"", e.msg);
+    if (slot_start(c, c->n_slots - 1, e)) {
+        log_write(c->log, LOG_ERROR, "cluster", "cannot watch", "error=\"%s\"", e->msg);
         return -1;
     }
     return c->n_slots - 1;
 }
 
-int cluster_workload_kind(struct cluster *c, const char *api_version, const char *kind)
+static bool is_workload(int kind)
+{
+    return kind == CLUSTER_DEPLOYMENTS || kind == CLUSTER_STATEFULSETS || kind >= CLUSTER_OTHER;
+}
+
+int cluster_workload_kind(struct cluster *c, const char *api_version, const char *kind, struct err *e)
 {
     char group[64], version[32];
-    if (!kube_split_api_version(api_version, group, version))
+    int found = 0;
+    if (!kube_split_api_version(api_version, group, version)) {
+        err_set_text(e, ERR_INVAL, "apiVersion \"%.100s\" is not GROUP/VERSION", api_version);
         return -1;
-    for (int k = 0; k < c->n_slots; k++)
-        if (strcmp(c->slot[k].resource.kind, kind) == 0 && strcmp(c->slot[k].resource.group, group) == 0)
-            return k == CLUSTER_DEPLOYMENTS || k == CLUSTER_STATEFULSETS || k >= CLUSTER_OTHER ? k : -1;
-    return c->n_slots < CLUSTER_KINDS_MAX ? begin_kind(c, api_version, kind) : -1;
+    }
+    while (found < c->n_slots && (strcmp(c->slot[found].resource.kind, kind) != 0 ||
+                                  strcmp(c->slot[found].resource.group, group) != 0))
+        found++;
+    if (found == c->n_slots && found < CLUSTER_KINDS_MAX)
+        return begin_kind(c, api_version, kind, e);
+    if (found < c->n_slots && is_workload(found))
+        return found;
+    err_set_text(e, ERR_MISSING, found < c->n_slots ? "kind %.64s is nothing to be sized" : "kind %.64s: too many kinds are watched", kind);
+    return -1;
 }
 
 bool cluster_scale_path(struct cluster *c, const struct target_id *id, struct buf *out)
 {
-    int kind = cluster_workload_kind(c, id->api_version, id->kind);
+    struct err e;
+    int kind = cluster_workload_kind(c, id->api_version, id->kind, &e); /* the cause is with its size: cluster_scale */
     if (kind >= 0)
         kube_path(out, &c->slot[kind].resource, id->namespace_, id->name, "scale");
     return kind >= 0;

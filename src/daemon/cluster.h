@@ -72,8 +72,9 @@ struct cluster_at {
 };
 const struct kube_obj *cluster_next(const struct cluster *c, int kind, struct cluster_at *at);
 const struct kube_obj *cluster_find(const struct cluster *c, int kind, const char *ns, const char *name);
-/* The slot of a workload's kind, begun if need be; -1 when it is not served (yet), has no size or there are too many. */
-int cluster_workload_kind(struct cluster *c, const char *api_version, const char *kind);
+/* The slot of a workload's kind, begun if need be; -1, and *e, when it is not served, not known yet, refused, has no
+ * size or there are too many. */
+int cluster_workload_kind(struct cluster *c, const char *api_version, const char *kind, struct err *e);
 /* Real time since the API server was last heard of pods, workloads and HorizontalPodAutoscalers: the least recent of
  * them.  Bookmarks count, so a quiet cluster is not old. */
 int64_t cluster_age_us(const struct cluster *c);

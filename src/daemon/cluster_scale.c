@@ -93,11 +93,13 @@ static void not_found(struct cluster *c, int kind, struct cluster_scale *s, cons
 
 void cluster_scale_follow(struct cluster *c, const struct target_id *id, struct cluster_scale *s, int64_t mono_us)
 {
-    int kind = cluster_workload_kind(c, id->api_version, id->kind);
+    struct err e;
+    int kind = cluster_workload_kind(c, id->api_version, id->kind, &e);
     if (s->reading)
         return;
     if (kind < 0) {
-        unknown(s, "is of a kind that is not served or has no size", id);
+        s->known = false;
+        s->error = e;
         return;
     }
     const struct kube_obj *o = cluster_find(c, kind, id->namespace_, id->name);

@@ -313,7 +313,7 @@ static void look(struct daemon *d, struct live *l)
 {
     struct target_status s;
     struct json_doc *doc;
-    need_executor(d, l); /* may ask the server, and objects move meanwhile */
+    need_executor(d, l);
     const struct kube_obj *o = cluster_find(d->cluster, CLUSTER_TARGETS, l->target.id.namespace_, l->name);
     if (!o || !l->executor || executor_busy(l->executor) || known(d, l, o))
         return;

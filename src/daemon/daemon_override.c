@@ -118,6 +118,11 @@ static void done(struct daemon *d, struct live *l)
     daemon_override_drop(d, l, COMMAND_DONE, text);
 }
 
+static bool unanswered(const struct act_result *r)
+{
+    return !r->conflict && (r->status.http == 0 || r->status.http >= 500);
+}
+
 void daemon_override_written(struct daemon *d, struct live *l, const struct act_result *r)
 {
     struct override_wait *w = l->override_wait;
@@ -129,7 +134,7 @@ void daemon_override_written(struct daemon *d, struct live *l, const struct act_
     if (reset ? now->safety.breaker_until_us == SAFETY_NEVER : same(&now->fixed, &w->want))
         done(d, l);
     else if (!r->conflict || ++w->tries >= TRIES)
-        daemon_override_drop(d, l, COMMAND_REFUSED,
+        daemon_override_drop(d, l, unanswered(r) ? COMMAND_UNANSWERED : COMMAND_REFUSED,
                              *r->text ? r->text : "the status could not be written");
 }
 

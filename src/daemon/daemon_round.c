@@ -150,7 +150,9 @@ void daemon_fill_inputs(struct daemon *d)
                                    .counts = x->count[i].out,
                                    .claims = claims_of(d, l),
                                    .weight_latency = 1,
-                                   .weight_cost = 1};
+                                   .weight_cost = 1,
+                                   .only_watched = d->config.c->stage != STAGE_OBSERVE &&
+                                                   l->hold != LIVE_HOLD_NONE && l->hold != LIVE_HOLD_PENDING};
         if (l->profile.source[PROFILE_F_WEIGHT_LATENCY] != PROFILE_UNSET)
             in->weight_latency = l->profile.weight_latency;
         if (l->profile.source[PROFILE_F_WEIGHT_COST] != PROFILE_UNSET)

@@ -31,15 +31,15 @@ static enum err_code may(struct doctor *d, const struct right *r, const char *ve
     return ERR_OK;
 }
 
-/* A group that is not installed needs no rights. */
+/* A group that is not installed needs no rights.  Only 404 says that it is not. */
 static bool group_served(struct doctor *d, const char *group)
 {
     struct kube_reply reply;
     char path[96];
     struct err e;
     (void)snprintf(path, sizeof path, "/apis/%s", group);
-    bool served =
-        kube_do(d->kube, &(struct kube_call){.verb = KUBE_GET, .path = path}, &reply, &e) == ERR_OK;
+    enum err_code rc = kube_do(d->kube, &(struct kube_call){.verb = KUBE_GET, .path = path}, &reply, &e);
+    bool served = !rc || !kube_is_not_found(&reply.status);
     kube_reply_fini(&reply);
     return served;
 }

@@ -210,7 +210,8 @@ static void set_spec(struct roster *r, struct live *l)
 
 static const struct kube_raw *workload_of(const struct roster *r, const struct live *l)
 {
-    int kind = cluster_workload_kind(r->o.cluster, l->target.id.api_version, l->target.id.kind);
+    struct err e;
+    int kind = cluster_workload_kind(r->o.cluster, l->target.id.api_version, l->target.id.kind, &e);
     const struct kube_obj *o =
         kind >= 0 ? cluster_find(r->o.cluster, kind, l->target.id.namespace_, l->target.id.name) : NULL;
     return o ? kube_as_raw(o) : NULL;

@@ -48,10 +48,10 @@ static const struct owner_object *self_of(const struct live *l, const struct own
 
 static void read_marks(const struct roster *r, const struct target_id *id, struct owner_marks *out)
 {
-    int kind = cluster_workload_kind(r->o.cluster, id->api_version, id->kind);
+    struct err e;
+    int kind = cluster_workload_kind(r->o.cluster, id->api_version, id->kind, &e);
     const struct kube_obj *o = kind >= 0 ? cluster_find(r->o.cluster, kind, id->namespace_, id->name) : NULL;
     struct json_doc *doc = NULL;
-    struct err e;
     if (o && kube_raw_json(kube_as_raw(o), &doc, &e))
         doc = NULL;
     owner_marks_read(doc ? json_find(json_root(doc), "metadata") : NULL, out);

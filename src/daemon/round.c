@@ -61,7 +61,7 @@ size_t round_run(struct round_input *in, size_t n, const struct calendar *cal, i
                     in[i].weight_cost);
         target_decide(t);
         int64_t grown = (int64_t)(target_acting(t)->plan.units - in[i].counts.requested) * gpus;
-        left -= grown > 0 ? grown : 0; /* what is given up is free only once its pods have gone */
+        left -= grown > 0 && !in[i].only_watched ? grown : 0; /* what is given up is free only once its pods have gone */
         decided++;
     }
     return decided;

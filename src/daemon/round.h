@@ -18,6 +18,7 @@ struct round_input {
     struct target_sample sample;
     struct capacity_claims claims;
     double weight_latency, weight_cost;
+    bool only_watched; /* what is decided will not be done, beside others that will: it takes no GPU from them */
 };
 
 /* in: [n], sorted here.  gpu_budget 0: none.  Targets that are not configured or whose size is not known are left

@@ -85,7 +85,7 @@ void serve_unfreeze(struct call *c)
 static int status_of(enum command_result r)
 {
     static const int status[] = {
-        [COMMAND_PENDING] = 202,   [COMMAND_DONE] = 200,       [COMMAND_REFUSED] = 409,
+        [COMMAND_PENDING] = 202,   [COMMAND_DONE] = 200,       [COMMAND_REFUSED] = 409, [COMMAND_UNANSWERED] = 504,
         [COMMAND_NO_TARGET] = 404, [COMMAND_NOT_LEADER] = 421, [COMMAND_FULL] = 503,
         [COMMAND_STOPPING] = 503,
     };
@@ -98,6 +98,7 @@ static const char *advice(enum command_result r)
         [COMMAND_PENDING] = "",
         [COMMAND_DONE] = "",
         [COMMAND_REFUSED] = "Nothing was changed.",
+        [COMMAND_UNANSWERED] = "It may still take effect: look at the status of the CapacityTarget before you ask again.",
         [COMMAND_NO_TARGET] = "kubectl get capacitytargets -A, or GET /api/v1/targets, lists what there is.",
         [COMMAND_NOT_LEADER] = "Ask the leader: its --url, or --all-replicas URL, which finds it.",
         [COMMAND_FULL] = "Try again; if it stays so, look at /healthz: the main loop may be stuck.",

@@ -119,7 +119,8 @@ struct command {
 enum command_result {
     COMMAND_PENDING,    /* accepted, not yet applied */
     COMMAND_DONE,
-    COMMAND_REFUSED,    /* the text says why */
+    COMMAND_REFUSED,    /* the text says why; nothing was changed */
+    COMMAND_UNANSWERED, /* the write was sent and its outcome is not known: it may still take effect */
     COMMAND_NO_TARGET,
     COMMAND_NOT_LEADER, /* only the leader can; shared_holder() says who */
     COMMAND_FULL,       /* the queue is full: nothing was accepted */

@@ -232,12 +232,15 @@ struct kube_plugin {
     int64_t until_us, deadline_us; /* monotonic; a span */
 };
 
-/* What is there to be read now, waiting at most wait_us for the first of it; false when both have ended. */
+/* What is there to be read now, waiting at most wait_us for the first of it; false when both have ended.  One that writes
+ * without end is left after some of it. */
 static bool read_outputs(struct kube_plugin *p, int64_t wait_us)
 {
+    enum { READS = 64 };
     int *fd[2] = {&p->process.out, &p->process.err};
     struct buf *to[2] = {&p->out, &p->err};
-    for (int ready = 1; ready > 0 && !p->out.failed && (*fd[0] >= 0 || *fd[1] >= 0); wait_us = 0) {
+    int ready = 1;
+    for (int n = 0; n < READS && ready > 0 && !p->out.failed && (*fd[0] >= 0 || *fd[1] >= 0); n++, wait_us = 0) {
         struct pollfd pfd[2] = {{.fd = *fd[0], .events = POLLIN}, {.fd = *fd[1], .events = POLLIN}};
         ready = poll(pfd, 2, wait_us > 0 ? (int)(wait_us / US_PER_MS) + 1 : 0);
         for (int i = 0; i < 2 && ready > 0; i++) {
@@ -314,18 +317,17 @@ bool kube_plugin_step(struct kube_plugin *p, int64_t wait_us, struct kube_creden
 {
     int status = 0;
     int64_t left_us = p->until_us - clock_mono_us();
-    bool reading = read_outputs(p, wait_us < left_us ? wait_us : left_us), late = left_us <= 0;
-    if (!late && !p->out.failed && reading)
-        return false;
-    if (!late && !p->out.failed && waitpid(p->process.pid, &status, WNOHANG) == 0) {
-        if (wait_us > 0)
+    bool reading = read_outputs(p, wait_us < left_us ? wait_us : left_us);
+    p->reaped = !reading && !p->out.failed && waitpid(p->process.pid, &status, WNOHANG) > 0;
+    if (!p->reaped && !p->out.failed && left_us > 0) {
+        if (!reading && wait_us > 0)
             poll(NULL, 0, 1); /* it has closed its outputs and is about to end */
         return false;
     }
-    p->reaped = !late && !p->out.failed;
+    int ended = p->reaped ? status : -1;
     end_process(p);
     *cred = (struct kube_credential){.expires_us = INT64_MAX};
-    *rc = wrapped(p->config, finish(p, late ? -1 : status, cred, e), e);
+    *rc = wrapped(p->config, finish(p, ended, cred, e), e);
     return true;
 }
 

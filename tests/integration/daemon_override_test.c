@@ -204,6 +204,26 @@ TEST(an_override_survives_conflicts_and_lost_answers)
     live_world_stop(&w);
 }
 
+TEST(an_override_whose_answer_is_lost_for_good_is_not_said_to_have_changed_nothing)
+{
+    static const struct apiserver_fault refused = {
+        .kind = APISERVER_STATUS, .status = 422, .method = "PATCH", .path = "capacitytargets/chat/status", .count = 1};
+    static const struct apiserver_fault lost = {
+        .kind = APISERVER_CUT_AFTER, .method = "PATCH", .path = "capacitytargets/chat/status", .count = 1};
+    static const struct apiserver_fault unread = {
+        .kind = APISERVER_STATUS, .status = 500, .method = "GET", .path = "capacitytargets/chat"};
+    struct live_world w;
+    start(&w, "");
+    (void)apiserver_fault(w.api, &refused);
+    assert_answer(give(&w, 0, to_units(9, 3600 * US_PER_S)), COMMAND_REFUSED, "");
+    (void)apiserver_fault(w.api, &lost);
+    int id = apiserver_fault(w.api, &unread);
+    assert_answer(give(&w, 0, to_units(9, 3600 * US_PER_S)), COMMAND_UNANSWERED, "");
+    apiserver_clear(w.api, id);
+    assert_field(&w, "status.override.units", "9"); /* it did take effect */
+    live_world_stop(&w);
+}
+
 /* The verbs of one row, comma separated. */
 static const char *commas(const char *verbs, char out[64])
 {

@@ -437,6 +437,30 @@ TEST(owners_that_may_not_be_read_hold_every_action_and_owners_that_do_not_exist_
     live_world_stop(&w);
 }
 
+TEST(a_server_that_fails_after_it_refused_has_not_said_that_there_are_no_owners)
+{
+    struct live_world w;
+    live_world_start(&w, "single", "policy: rules\n", NULL);
+    live_world_target(&w, "chat", 2, 20, "");
+    struct apiserver_fault refuses = {.kind = APISERVER_STATUS, .path = "/apis/keda.sh/v1alpha1", .status = 403};
+    struct apiserver_fault fails = refuses;
+    fails.status = 503;
+    int id = apiserver_fault(w.api, &refuses);
+    live_world_up(&w, 0);
+    rounds(&w, "chat", 100, 6);
+    rounds(&w, "chat", 1500, 6);
+    assert_says(&w, "OwnersUnknown");
+    apiserver_clear(w.api, id);
+    id = apiserver_fault(w.api, &fails);
+    rounds(&w, "chat", 1500, 20); /* five probes */
+    assert_says(&w, "OwnersUnknown");
+    assert_int_equal(live_world_units(&w, "chat"), 2);
+    apiserver_clear(w.api, id); /* 404: there is no such owner */
+    rounds(&w, "chat", 1500, 20);
+    assert_true(live_world_units(&w, "chat") > 2);
+    live_world_stop(&w);
+}
+
 TEST(an_owner_whose_definition_is_deleted_and_made_again_is_forgotten_and_found)
 {
     struct live_world w;

@@ -294,6 +294,7 @@ TEST(serve_what_the_loop_answers_becomes_a_status_with_advice)
         const char *text;
     } row[] = {
         {COMMAND_REFUSED, 409, "\"error\":\"the loop says release\""},
+        {COMMAND_UNANSWERED, 504, "may still take effect"},
         {COMMAND_NO_TARGET, 404, "/api/v1/targets"},
         {COMMAND_NOT_LEADER, 421, "Ask the leader"},
         {COMMAND_FULL, 503, "/healthz"},

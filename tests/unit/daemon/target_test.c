@@ -84,6 +84,26 @@ TEST(a_target_whose_size_is_not_known_is_left_out)
     target_fini(&t);
 }
 
+TEST(a_target_that_is_only_watched_takes_no_gpu_from_one_that_is_scaled)
+{
+    struct target watched, scaled;
+    struct calendar cal = {0};
+    make(&watched, "a-watched", 0, "rules");
+    make(&scaled, "b-scaled", 2, "rules");
+    int grown = 0;
+    for (int i = 0; i < 30; i++) {
+        int64_t now = t0 + i * 15 * S;
+        struct round_input in[2] = {input(&watched, 4, 900, now), input(&scaled, 4, 900, now)};
+        in[0].only_watched = true;
+        (void)round_run(in, 2, &cal, now, 2 * (4 + 4) + 3); /* GPUs for one more unit */
+        target_forget(&watched); /* as the daemon does: it would take them in every round */
+        grown += scaled.main.plan.units > 4;
+    }
+    assert_true(grown > 0);
+    target_fini(&watched);
+    target_fini(&scaled);
+}
+
 TEST(a_short_gpu_budget_goes_to_the_higher_class_first)
 {
     struct target low, high;

@@ -355,6 +355,7 @@ TEST(plugin_that_fails_says_why_and_never_shows_what_it_printed)
         {"head -c 2000000 /dev/zero", "more than 1048576 bytes", ERR_LIMIT},
         {"exec 1>&- 2>&-; sleep 60", "still running after", ERR_IO},
         {"sleep 60", "still running after 0.3 s", ERR_IO},
+        {"exec yes >&2", "still running after 0.3 s", ERR_IO},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct kube_credential cred;
