@@ -47,6 +47,20 @@ NODISCARD enum err_code cli_store_target(struct store *s, const char *target, st
 NODISCARD enum err_code cli_store_time(struct store *s, const char *option, const char *text, const struct tz *zone,
                                        int64_t *t_us, struct err *e);
 
+/* What several replicas recorded, read together: each records while it leads. */
+enum { CLI_STORES_MAX = 8 };
+struct cli_stores {
+    struct store *s[CLI_STORES_MAX];
+    size_t n;
+};
+/* --store, repeated; none: the usual place.  After an error, too, closed with cli_stores_close.
+ * Errors: ERR_USAGE for more than CLI_STORES_MAX, those of cli_store_open. */
+NODISCARD enum err_code cli_stores_open(const struct opt_strings *paths, struct cli_stores *out, struct err *e);
+void cli_stores_close(struct cli_stores *x);
+/* --since and --until, either may be NULL: 0.  Spans count back from the newest decision of all. */
+NODISCARD enum err_code cli_stores_times(const struct cli_stores *x, const char *since, const char *until,
+                                         const struct tz *zone, int64_t *since_us, int64_t *until_us, struct err *e);
+
 /* Whether tables on this output may carry colour. */
 bool cli_colour(const struct cli_ctx *c);
 /* Writes the buffer to -o or stdout and releases it. */

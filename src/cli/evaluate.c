@@ -144,38 +144,6 @@ static void usual_policies(struct compared *x)
     add_policy(x, "mpc");
 }
 
-enum { STORES_MAX = 8 };
-
-static enum err_code open_stores(const struct evaluate_cmd_opts *o, struct store **s, size_t *n,
-                                 struct err *e)
-{
-    enum err_code rc = ERR_OK;
-    *n = 0;
-    if (o->stores.n > STORES_MAX)
-        return err_set(e, ERR_USAGE, "--store: %zu files, at most %d", o->stores.n, STORES_MAX);
-    for (size_t i = 0; i < (o->stores.n ? o->stores.n : 1) && !rc; i++) {
-        rc = cli_store_open(o->stores.n ? o->stores.items[i] : NULL, &s[i], e);
-        *n += !rc;
-    }
-    return rc;
-}
-
-/* Times count back from the newest decision of all. */
-static enum err_code read_times(const struct evaluate_cmd_opts *o, struct store **s, size_t n,
-                                struct store_query *q, struct err *e)
-{
-    enum err_code rc = ERR_OK;
-    for (size_t i = 0; i < n && !rc; i++) {
-        int64_t since = 0, until = 0;
-        rc = cli_store_time(s[i], "since", o->since, NULL, &since, e);
-        if (!rc)
-            rc = cli_store_time(s[i], "until", o->until, NULL, &until, e);
-        q->since_us = since > q->since_us ? since : q->since_us;
-        q->until_us = until > q->until_us ? until : q->until_us;
-    }
-    return rc;
-}
-
 static enum err_code check_recorded(const struct recorded *past, struct err *e)
 {
     if (2 * past->usable >= past->n)
@@ -189,8 +157,7 @@ static enum err_code check_recorded(const struct recorded *past, struct err *e)
 static enum err_code load_past(const struct cli_ctx *c, struct compared *x, struct err *e)
 {
     const struct evaluate_cmd_opts *o = c->opts;
-    struct store *s[STORES_MAX];
-    size_t n;
+    struct cli_stores s;
     struct store_query q = {0};
     char *target = o->target ? mem_strdup(o->target) : NULL,
          *slash = target ? strchr(target, '/') : NULL;
@@ -198,16 +165,15 @@ static enum err_code load_past(const struct cli_ctx *c, struct compared *x, stru
         *slash = '\0';
     q.namespace_ = slash ? target : NULL;
     q.name = slash ? slash + 1 : target;
-    enum err_code rc = open_stores(o, s, &n, e);
-    if (!rc && n == 1)
-        rc = cli_store_target(s[0], o->target, e);
+    enum err_code rc = cli_stores_open(&o->stores, &s, e);
+    if (!rc && s.n == 1)
+        rc = cli_store_target(s.s[0], o->target, e);
     if (!rc)
-        rc = read_times(o, s, n, &q, e);
+        rc = cli_stores_times(&s, o->since, o->until, NULL, &q.since_us, &q.until_us, e);
     if (!rc)
-        rc = recorded_load_all(s, n, &q, &x->past, e);
+        rc = recorded_load_all(s.s, s.n, &q, &x->past, e);
     x->recorded = !rc;
-    while (n > 0)
-        store_close(s[--n]);
+    cli_stores_close(&s);
     mem_free(target);
     return rc ? rc : check_recorded(&x->past, e);
 }

@@ -8,8 +8,6 @@
 #include "cli/commands.h"
 #include "daemon/promote.h"
 
-enum { STORES_MAX = 8 };
-
 struct promote_cmd_opts {
     struct opt_strings stores;
     char *target, *since, *until, *challenger, *champion, *timezone, *author;
@@ -46,51 +44,7 @@ static const struct opt_row rows[] = {
 static const struct opt_table table =
     OPT_TABLE("promote", struct promote_cmd_opts, rows, "Champion and challenger.");
 
-struct stores {
-    struct store *s[STORES_MAX];
-    size_t n;
-};
-
-static size_t n_paths(const struct promote_cmd_opts *o)
-{
-    return o->stores.n ? o->stores.n : 1;
-}
-
-static enum err_code open_stores(const struct promote_cmd_opts *o, struct stores *x, struct err *e)
-{
-    enum err_code rc = ERR_OK;
-    if (o->stores.n > STORES_MAX)
-        return err_set(e, ERR_USAGE, "--store: %zu files, at most %d", o->stores.n, STORES_MAX);
-    for (size_t i = 0; i < n_paths(o) && !rc; i++) {
-        rc = cli_store_open(o->stores.n ? o->stores.items[i] : NULL, &x->s[i], e);
-        x->n += !rc;
-    }
-    return rc;
-}
-
-static void close_stores(struct stores *x)
-{
-    while (x->n > 0)
-        store_close(x->s[--x->n]);
-}
-
-/* Times count back from the newest decision of all. */
-static enum err_code read_times(const struct promote_cmd_opts *o, const struct stores *x,
-                                const struct tz *zone, struct promote_opts *opts, struct err *e)
-{
-    enum err_code rc = ERR_OK;
-    for (size_t i = 0; i < x->n && !rc; i++) {
-        int64_t since = 0, until = 0;
-        rc = cli_store_time(x->s[i], "since", o->since, zone, &since, e);
-        if (!rc)
-            rc = cli_store_time(x->s[i], "until", o->until, zone, &until, e);
-        opts->since_us = since > opts->since_us ? since : opts->since_us;
-        opts->until_us = until > opts->until_us ? until : opts->until_us;
-    }
-    return rc;
-}
-
-static enum err_code compare(struct cli_ctx *c, const struct stores *x, const struct tz *zone,
+static enum err_code compare(struct cli_ctx *c, const struct cli_stores *x, const struct tz *zone,
                              struct promote_opts *opts, struct promote **out, struct err *e)
 {
     const struct promote_cmd_opts *o = c->opts;
@@ -99,7 +53,8 @@ static enum err_code compare(struct cli_ctx *c, const struct stores *x, const st
     opts->n_seeds = (int)o->seeds;
     opts->miss_share = o->miss_share;
     opts->zone = zone;
-    enum err_code rc = read_times(o, x, zone, opts, e);
+    enum err_code rc =
+        cli_stores_times(x, o->since, o->until, zone, &opts->since_us, &opts->until_us, e);
     return rc ? rc : promote_new(x->s, x->n, opts, out, e);
 }
 
@@ -131,7 +86,7 @@ static void apply(const struct cli_ctx *c, const struct promotion *p, int64_t at
                            .kind = STORE_NOTE_PROMOTE,
                            .author = o->author ? o->author : user_name(),
                            .text = p->words};
-    for (size_t i = 0; i < n_paths(o); i++) {
+    for (size_t i = 0; i < (usual ? 1 : o->stores.n); i++) {
         const char *path = usual ? usual : o->stores.items[i];
         struct err e;
         enum err_code rc = put_note(path, &n, &e);
@@ -163,17 +118,17 @@ static enum err_code run(struct cli_ctx *c, struct err *e)
     const struct promote_cmd_opts *o = c->opts;
     struct buf text = buf_init(CLI_TEXT_MAX);
     struct promote_opts opts = promote_opts_default(o->challenger);
-    struct stores x = {.n = 0};
+    struct cli_stores x = {.n = 0};
     struct tz *zone = NULL;
     struct promote *p = NULL;
     enum err_code rc = check(c, e);
     if (!rc)
-        rc = open_stores(o, &x, e);
+        rc = cli_stores_open(&o->stores, &x, e);
     if (!rc && o->timezone)
         rc = tz_load(o->timezone, &zone, e);
     if (!rc)
         rc = compare(c, &x, zone, &opts, &p, e);
-    close_stores(&x);
+    cli_stores_close(&x);
     bool promoted = !rc && promote_result(p)->verdict == PROMOTION_PROMOTE;
     if (!rc)
         promotion_format(promote_result(p), c->format, cli_colour(c), &text);

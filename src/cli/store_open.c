@@ -129,3 +129,40 @@ enum err_code cli_store_time(struct store *s, const char *option, const char *te
                        option, text);
     return ERR_OK;
 }
+
+/* ---- the stores of several replicas ---------------------------------------------------------- */
+
+enum err_code cli_stores_open(const struct opt_strings *paths, struct cli_stores *out, struct err *e)
+{
+    enum err_code rc = ERR_OK;
+    out->n = 0;
+    if (paths->n > CLI_STORES_MAX)
+        return err_set(e, ERR_USAGE, "--store: %zu files, at most %d", paths->n, CLI_STORES_MAX);
+    for (size_t i = 0; i < (paths->n ? paths->n : 1) && !rc; i++) {
+        rc = cli_store_open(paths->n ? paths->items[i] : NULL, &out->s[i], e);
+        out->n += !rc;
+    }
+    return rc;
+}
+
+void cli_stores_close(struct cli_stores *x)
+{
+    while (x->n > 0)
+        store_close(x->s[--x->n]);
+}
+
+enum err_code cli_stores_times(const struct cli_stores *x, const char *since, const char *until,
+                               const struct tz *zone, int64_t *since_us, int64_t *until_us, struct err *e)
+{
+    enum err_code rc = ERR_OK;
+    *since_us = *until_us = 0;
+    for (size_t i = 0; i < x->n && !rc; i++) {
+        int64_t from = 0, to = 0;
+        rc = cli_store_time(x->s[i], "since", since, zone, &from, e);
+        if (!rc)
+            rc = cli_store_time(x->s[i], "until", until, zone, &to, e);
+        *since_us = from > *since_us ? from : *since_us;
+        *until_us = to > *until_us ? to : *until_us;
+    }
+    return rc;
+}
