@@ -33,7 +33,7 @@
 enum {
     ROUNDS = 20,
     CALM_ROUNDS = 4,      /* of the first leader; the second's go on until the target has recovered */
-    RECOVER_ROUNDS = 40,  /* ten minutes */
+    RECOVER_ROUNDS = 80,  /* 20 min: a breaker opened at the last moment (10), a start on trial, the rate cap's window (5) */
     UNITS_START = 10,
     UNITS_MAX = 40,
     LOG_MAX = 20000,
