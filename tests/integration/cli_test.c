@@ -750,8 +750,10 @@ TEST(help_of_every_command_fits_a_screen_and_man_and_completion_are_well_formed)
     want(0, "sluice --help && sluice version");
     want(0, "sluice completion bash > done.bash && bash -c 'set -e; . ./done.bash'");
     want(0, "sluice man > sluice.1");
-    if (run("command -v man > man-is && man -l -Tutf8 --warnings sluice.1 > man.txt") == 0)
+    if (run("command -v man > man-is || exit 1") == 0) { /* a machine without it cannot judge the page */
+        want(0, "man -l -Tutf8 --warnings sluice.1 > man.txt");
         assert_string_equal(last.err.p, "");
+    }
 }
 
 /* ---- real data --------------------------------------------------------------------------------
