@@ -18,6 +18,21 @@ static void rounds(struct live_world *w, const char *name, double qps, int n)
     }
 }
 
+/* One replica in `single`, with a target that has what it needs. */
+static void begin(struct live_world *w)
+{
+    live_world_start(w, "single", "policy: rules\n", NULL);
+    live_world_target(w, "chat", 2, 20, "");
+    live_world_up(w, 0);
+    rounds(w, "chat", 100, 6);
+}
+
+static void assert_scales_out(struct live_world *w)
+{
+    rounds(w, "chat", 1500, 20);
+    assert_true(live_world_units(w, "chat") > 2);
+}
+
 static size_t writes(struct live_world *w)
 {
     return apiserver_counted(w->api, "write", NULL, false);
@@ -74,10 +89,7 @@ TEST(what_observe_would_do_waits_for_nothing_that_was_not_done)
 TEST(single_scales_out_after_the_intent_is_in_the_status)
 {
     struct live_world w;
-    live_world_start(&w, "single", "policy: rules\n", NULL);
-    live_world_target(&w, "chat", 2, 20, "");
-    live_world_up(&w, 0);
-    rounds(&w, "chat", 100, 6);
+    begin(&w);
     apiserver_forget(w.api);
     rounds(&w, "chat", 1500, 40);
     assert_true(live_world_units(&w, "chat") > 10);
@@ -93,10 +105,7 @@ TEST(units_asked_for_are_followed_until_they_are_ready)
 {
     struct live_world w;
     char *units = NULL;
-    live_world_start(&w, "single", "policy: rules\n", NULL);
-    live_world_target(&w, "chat", 2, 20, "");
-    live_world_up(&w, 0);
-    rounds(&w, "chat", 100, 6);
+    begin(&w);
     while (live_world_units(&w, "chat") == 2)
         rounds(&w, "chat", 1500, 1);
     for (int i = 0; i < 60 && (!units || strcmp(units, "Ready") != 0); i++) {
@@ -120,8 +129,7 @@ TEST(a_target_of_a_kind_without_a_size_concerns_nobody_else)
                                "{apiVersion: v1, kind: Secret, name: chat}}\n");
     live_world_up(&w, 0);
     rounds(&w, "chat", 100, 6);
-    rounds(&w, "chat", 1500, 20);
-    assert_true(live_world_units(&w, "chat") > 2);
+    assert_scales_out(&w);
     live_world_stop(&w);
 }
 
@@ -221,10 +229,7 @@ TEST(the_next_leader_goes_on_with_cooldowns_and_repeats_nothing)
 TEST(a_frozen_replica_acts_on_nothing_and_stays_frozen_over_a_restart)
 {
     struct live_world w;
-    live_world_start(&w, "single", "policy: rules\n", NULL);
-    live_world_target(&w, "chat", 2, 20, "");
-    live_world_up(&w, 0);
-    rounds(&w, "chat", 100, 6);
+    begin(&w);
     live_world_down(&w, 0);
     const char *word = "{\"author\":\"ann\",\"reason\":\"test\",\"source\":\"endpoint\",\"time\":\"2026-01-01T00:00:00Z\"}";
     test_write_file(test_path("%s/frozen", w.seat[0].dir), word, strlen(word));
@@ -327,10 +332,7 @@ TEST(a_changed_configuration_is_taken_over_and_a_wrong_one_refused)
 TEST(a_second_capacity_target_on_a_workload_takes_nothing_from_the_first)
 {
     struct live_world w;
-    live_world_start(&w, "single", "policy: rules\n", NULL);
-    live_world_target(&w, "chat", 2, 20, "");
-    live_world_up(&w, 0);
-    rounds(&w, "chat", 100, 6);
+    begin(&w);
     apiserver_must_load(w.api, "apiVersion: sluice.dev/v1alpha1\nkind: CapacityTarget\n"
                                "metadata: {name: second, namespace: shop, creationTimestamp: \"2099-01-01T00:00:00Z\"}\n"
                                "spec: {maxUnits: 3, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: chat}}\n");
@@ -380,10 +382,7 @@ TEST(a_note_is_written_beside_a_running_daemon_and_no_round_is_lost_for_it)
     struct store *s;
     struct err e;
     int notes = 0;
-    live_world_start(&w, "single", "policy: rules\n", NULL);
-    live_world_target(&w, "chat", 2, 20, "");
-    live_world_up(&w, 0);
-    rounds(&w, "chat", 100, 6);
+    begin(&w);
     struct store_opts o = store_opts_default(test_path("%s/sluice.db", w.seat[0].dir));
     assert_err(store_open(&o, &s, &e), ERR_IO, &e, "written by another process");
     o.beside = true;
@@ -431,8 +430,7 @@ TEST(owners_that_may_not_be_read_hold_every_action_and_owners_that_do_not_exist_
     assert_says(&w, "OwnersUnknown");
     assert_says(&w, "scaledobjects.keda.sh are not listed yet");
     apiserver_clear(w.api, id); /* the right is granted */
-    rounds(&w, "chat", 1500, 20);
-    assert_true(live_world_units(&w, "chat") > 2);
+    assert_scales_out(&w);
     assert_says(&w, "NoOtherOwner");
     live_world_stop(&w);
 }
@@ -456,8 +454,7 @@ TEST(a_server_that_fails_after_it_refused_has_not_said_that_there_are_no_owners)
     assert_says(&w, "OwnersUnknown");
     assert_int_equal(live_world_units(&w, "chat"), 2);
     apiserver_clear(w.api, id); /* 404: there is no such owner */
-    rounds(&w, "chat", 1500, 20);
-    assert_true(live_world_units(&w, "chat") > 2);
+    assert_scales_out(&w);
     live_world_stop(&w);
 }
 
@@ -499,10 +496,7 @@ static void load_odd_target(struct live_world *w)
 TEST(rounds_go_on_while_the_look_up_of_a_further_kind_hangs)
 {
     struct live_world w;
-    live_world_start(&w, "single", "policy: rules\n", NULL);
-    live_world_target(&w, "chat", 2, 20, "");
-    live_world_up(&w, 0);
-    rounds(&w, "chat", 100, 6);
+    begin(&w);
     (void)apiserver_fault(w.api, &(struct apiserver_fault){.kind = APISERVER_LATENCY, .path = "/apis/machines.example.com",
                                                            .latency_us = 60 * US_PER_S});
     load_odd_target(&w);
@@ -555,10 +549,7 @@ TEST(our_definition_may_be_deleted_and_made_again_under_a_running_daemon)
 {
     struct live_world w;
     struct err e;
-    live_world_start(&w, "single", "policy: rules\n", NULL);
-    live_world_target(&w, "chat", 2, 20, "");
-    live_world_up(&w, 0);
-    rounds(&w, "chat", 100, 6);
+    begin(&w);
     assert_int_equal(apiserver_call(w.api, "DELETE", OWN_CRD_PATH, NULL, NULL, NULL), 200);
     apiserver_cut_watches(w.api);
     rounds(&w, "chat", 1500, 10); /* there is nobody to act for */
@@ -566,8 +557,7 @@ TEST(our_definition_may_be_deleted_and_made_again_under_a_running_daemon)
     assert_ok(apiserver_load_file(w.api, "deploy/crd/capacitytargets.yaml", &e), &e);
     live_world_target(&w, "chat", 2, 20, "");
     rounds(&w, "chat", 100, 8);
-    rounds(&w, "chat", 1500, 20);
-    assert_true(live_world_units(&w, "chat") > 2);
+    assert_scales_out(&w);
     live_world_stop(&w);
 }
 
@@ -594,8 +584,7 @@ TEST(a_target_deleted_while_its_intent_is_open_leaves_nothing_behind_and_the_oth
     assert_true(live_world_units(&w, "mail") > 2);
     live_world_target(&w, "chat", 2, 20, ""); /* another of the same name: another uid */
     rounds(&w, "chat", 100, 8);
-    rounds(&w, "chat", 1500, 20);
-    assert_true(live_world_units(&w, "chat") > 2);
+    assert_scales_out(&w);
     live_world_stop(&w);
 }
 
@@ -604,10 +593,7 @@ TEST(everything_of_a_namespace_may_go_at_once)
     static const char *const paths[] = {"/apis/apps/v1/namespaces/shop/deployments/chat",
                                         "/apis/sluice.dev/v1alpha1/namespaces/shop/capacitytargets/chat"};
     struct live_world w;
-    live_world_start(&w, "single", "policy: rules\n", NULL);
-    live_world_target(&w, "chat", 2, 20, "");
-    live_world_up(&w, 0);
-    rounds(&w, "chat", 100, 6);
+    begin(&w);
     for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
         assert_int_equal(apiserver_call(w.api, "DELETE", paths[i], NULL, NULL, NULL), 200);
         rounds(&w, "chat", 1500, 4);
@@ -615,8 +601,7 @@ TEST(everything_of_a_namespace_may_go_at_once)
     assert_int_equal(live_world_get(&w, 0, "/readyz", NULL), 200);
     live_world_target(&w, "chat", 2, 20, "");
     rounds(&w, "chat", 100, 8);
-    rounds(&w, "chat", 1500, 20);
-    assert_true(live_world_units(&w, "chat") > 2);
+    assert_scales_out(&w);
     live_world_stop(&w);
 }
 
@@ -655,7 +640,6 @@ TEST(a_rotated_token_is_read_again_when_the_old_one_is_refused)
     test_write_file(token, "next", 4);
     apiserver_revoke(w.api, "r0");
     apiserver_cut_watches(w.api);
-    rounds(&w, "chat", 1500, 20);
-    assert_true(live_world_units(&w, "chat") > 2);
+    assert_scales_out(&w);
     live_world_stop(&w);
 }
