@@ -215,6 +215,6 @@ void target_undo(struct target *t)
 void target_forget(struct target *t)
 {
     struct target_policy *p = target_acting(t);
-    if (t->decided)
+    if (t->decided && p->plan.changed) /* else the next record continues this one, and needs no whole memory */
         guard_forget(&p->state.guard, &p->before.guard);
 }
